@@ -41,9 +41,11 @@ from eventstore.integrations.recorded_calls import (
     RecordedCalls,
     awaited_chat,
     blocking_chat,
+    first_seen,
     is_done,
     may_run,
     running_unchanged,
+    seen_unedited,
     shown_text,
     validation_failure,
 )
@@ -75,7 +77,12 @@ try:
         with_answers,
         words_of,
     )
-    from eventstore.integrations.langgraph_answers import RecordedToolNode, StepAnswers, step_of
+    from eventstore.integrations.langgraph_answers import (
+        HostAnswer,
+        RecordedToolNode,
+        StepAnswers,
+        step_of,
+    )
 except ImportError as error:
     raise missing_extra("langgraph", error) from error
 
@@ -158,16 +165,16 @@ class Ledger:
             return await self._arun(request, handler, step)
 
     def _run(self, request: ToolCallRequest, handler: Handler, step: StepAnswers) -> Returned:
-        tool = self._find(request, step)
-        if self._asks(tool):
-            tool = self._decide(tool, step)
+        tool = self._find(request)
+        if self._asks(tool, request):
+            tool = self._decide(tool, request, step)
         if not self._is_open(tool, request):
             return self._answer(tool, request)
         lease = DEFAULT_LEASE_SECONDS
         with self._chat.running(tool.id, pauses=GraphBubbleUp, lease=lease) as attempt:
             errors = _ToolErrors()
             try:
-                with errors.kept(), step.of_call(tool, request.runtime.config):
+                with errors.kept(), step.of_call(attempt.tool, request.runtime.config):
                     result = handler(self._watched(request, attempt))
             except Exception as error:
                 if not isinstance(error, GraphBubbleUp):
@@ -185,10 +192,10 @@ class Ledger:
     async def _arun(
         self, request: ToolCallRequest, handler: AsyncHandler, step: StepAnswers
     ) -> Returned:
-        tool = await self._found(request, step)
-        if self._asks(tool):
+        tool = await self._found(request)
+        if self._asks(tool, request):
             asked = tool
-            tool = await self.call_blocking(lambda: self._decide(asked, step))
+            tool = await self.call_blocking(lambda: self._decide(asked, request, step))
         if not self._is_open(tool, request):
             return await self.call_blocking(lambda: self._answer(tool, request))
         session = awaited_chat(self.chat).session
@@ -197,7 +204,7 @@ class Ledger:
                 return await self._arun(request, handler, step)
             errors = _ToolErrors()
             try:
-                with errors.kept(), step.of_call(tool, request.runtime.config):
+                with errors.kept(), step.of_call(attempt.tool, request.runtime.config):
                     result = await handler(self._watched(request, attempt))
             except Exception as error:
                 if not isinstance(error, GraphBubbleUp):
@@ -330,63 +337,66 @@ class Ledger:
             elif tool.call.raw is not None:
                 self._chat.fail(tool.id, validation_failure(ValueError(str(message.text))))
             else:
-                self._chat.reject(tool.id, str(message.text))
+                self._chat.reject(tool.id, str(message.text), seen=seen_unedited(tool))
 
-    def _find(self, request: ToolCallRequest, step: StepAnswers) -> Tool:
-        """Return the call in the log, with the approval that the answer to its tool stands for.
-
-        Raises:
-            GraphInterrupt: its tool has asked, and the answer is not there.
-        """
-        call = request.tool_call
-        tool = self._calls.find(str(call["id"]))
+    def _find(self, request: ToolCallRequest) -> Tool:
+        """Return the call in the log."""
+        call_id = request.tool_call["id"]
+        tool = self._calls.find(str(call_id))
         if tool is None:
-            raise LookupError(f"the log has no call {call['id']!r}: record the model's response")
-        if not isinstance(tool.status, Pending):
-            return tool
-        if tool.attempts and tool.status.needs_decision and not step.is_of_approval(tool):
-            if step.waits(tool):
-                step.ask_again(tool)
-            return self._chat.approve(tool.id, reason="the graph went on", seen=tool)
-        if _is_edited(tool, request):
-            edited = call["args"]
-            return self._chat.approve(tool.id, edited, reason="edited by the host", seen=tool)
+            raise LookupError(f"the log has no call {call_id!r}: record the model's response")
         return tool
 
-    async def _found(self, request: ToolCallRequest, step: StepAnswers) -> Tool:
+    async def _found(self, request: ToolCallRequest) -> Tool:
         """Return the same; a call that was just recorded and needs no decision is not read."""
         new = self._calls.take_new(str(request.tool_call["id"]))
-        if new is not None and not self._asks(new) and not _is_edited(new, request):
+        if new is not None and not self._asks(new, request):
             return new
-        return await self.call_blocking(lambda: self._find(request, step))
+        return await self.call_blocking(lambda: self._find(request))
 
-    def _asks(self, tool: Tool) -> bool:
+    def _asks(self, tool: Tool, request: ToolCallRequest) -> bool:
+        """Return whether a call waits for a decision, or the host has decided to edit it."""
         status = tool.status
+        if not isinstance(status, Pending):
+            return False
         needs = tool.call.name in self._needs_approval
-        return isinstance(status, Pending) and (needs or status.needs_decision)
+        return needs or status.needs_decision or _is_edited(tool, request)
 
-    def _decide(self, tool: Tool, step: StepAnswers) -> Tool:
+    def _decide(self, tool: Tool, request: ToolCallRequest, step: StepAnswers) -> Tool:
         """Record the host's answer for a call, if the log has no decision by now.
 
         Raises:
-            GraphInterrupt: there is neither an answer nor a decision.
+            GraphInterrupt: there is neither an answer nor a decision, or the answer is one on what
+                the call is no longer.
             ValueError: the answer decides nothing.
         """
         now = self._calls.now(tool.id)
         if not isinstance(now.status, Pending):
             return now
-        given = step.approval(tool)
-        if not given:
-            step.ask(now, _question(now))
-        ((answer, seen),) = given
+        answer = step.answer(now)
         try:
-            return self._decided(now, answer, seen)
-        except CallChanged as changed:  # the host answered another question
-            step.ask(changed.now, _question(changed.now))
-            raise
+            if answer is not None:
+                return self._decided(now, answer)
+            if _is_edited(now, request):
+                edited, seen = request.tool_call["args"], first_seen(now)
+                return self._chat.approve(now.id, edited, reason="edited by the host", seen=seen)
+        except CallChanged as changed:
+            now = changed.now
+        step.ask(now, _question(now))
+        raise AssertionError("a question interrupts the graph")
 
-    def _decided(self, tool: Tool, answer: object, seen: str) -> Tool:
-        decision: dict[str, Any] = answer if isinstance(answer, dict) else {"type": answer}
+    def _decided(self, tool: Tool, answer: HostAnswer) -> Tool:
+        """Return a call with the decision that the host's answer stands for.
+
+        Raises:
+            CallChanged: the call is no longer as it was when the host was asked.
+            ValueError: the answer decides nothing.
+        """
+        seen = answer.seen
+        if answer.kind != "approval":  # its tool, or the graph in it, has asked
+            return self._chat.approve(tool.id, reason="the graph went on", seen=seen)
+        said = answer.value
+        decision: dict[str, Any] = said if isinstance(said, dict) else {"type": said}
         if decision["type"] in (True, "approve"):
             return self._chat.approve(tool.id, reason="by the host", seen=seen)
         if decision["type"] == "edit":
@@ -394,7 +404,7 @@ class Ledger:
             return self._chat.approve(tool.id, edited, reason="by the host", seen=seen)
         if decision["type"] in (False, "reject"):
             return self._chat.reject(tool.id, decision.get("message"), seen=seen)
-        raise ValueError(f"{answer!r} decides nothing: resume with True, False or a decision")
+        raise ValueError(f"{said!r} decides nothing: resume with True, False or a decision")
 
     def _is_open(self, tool: Tool, request: ToolCallRequest) -> bool:
         """Return whether a call may run: it has no end, or it is tried again in the same step."""
@@ -575,7 +585,6 @@ def _is_lost(turn: Turn, messages: Sequence[BaseMessage]) -> bool:
 def _is_edited(tool: Tool, request: ToolCallRequest) -> bool:
     """Return whether the host has changed the arguments of a call that it has a tool for."""
     given = request.tool_call["args"]
-    # What the model asked for is no edit where another desk has edited the call.
     known = (tool.call.arguments, tool.effective_call.arguments)
     return request.tool is not None and given not in known
 

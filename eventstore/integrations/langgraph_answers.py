@@ -4,10 +4,10 @@ LangGraph gives the n-th `interrupt()` of a task the task's n-th answer, and a `
 calls of a message in one task. The places move as calls end, so no answer is given by place:
 
 1. A step asks one question at a time: that of its first waiting call, in the order of the calls.
-2. Before a question, a note among the task's answers names its call, and the revision of the call
-   that was shown. The checkpoint keeps both. The answer after a note is for the call in the note,
-   whatever the log says of it by then; an approval is for the revision in the note.
-3. The tool of a call sees the answers to its own questions, in a scratchpad of its own.
+2. Before a question, a note among the task's answers names its call and the revision that was shown.
+   The checkpoint keeps both. The answer after a note is for the call in the note, as it was then.
+3. The tool of a call sees the answers to its own questions about the arguments in force, in a
+   scratchpad of its own.
 4. The note keeps the questions of the other waiting calls. Their tools do not run again before
    they are answered.
 5. A step ends when the calls that began have ended.
@@ -23,12 +23,15 @@ import dataclasses
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeGuard, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypeGuard, cast
 
 from langchain_core.runnables.config import set_config_context
 from langgraph.errors import GraphInterrupt
 from langgraph.prebuilt import ToolNode
 from langgraph.types import Interrupt, interrupt
+
+from eventstore.domain.revision import Revision
+from eventstore.integrations.recorded_calls import seen_at_pause
 
 if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
@@ -45,15 +48,29 @@ _RESUME_MAP = "__pregel_resume_map"
 _CALL, _KIND, _SEEN, _WAITING = "toolledger_call", "kind", "seen", "waiting"  # members of a note
 
 
-@dataclasses.dataclass
-class _Question:
+class HostAnswer(NamedTuple):
+    """The host's answer to a question of a call, and what was shown of the call then."""
+
+    kind: Kind
+    seen: Revision
+    value: Any = None
+    """None if the graph that the tool runs has it."""
+
+
+class _Question(NamedTuple):
     """What a call asks."""
 
-    place: tuple[int, int]
-    call_id: str
     kind: Kind
-    seen: str
+    seen: Revision
     interrupts: tuple[Interrupt[Any], ...]
+
+    def encoded(self) -> list[Any]:
+        return [self.kind, str(self.seen), self.interrupts]
+
+    @classmethod
+    def decoded(cls, kept: list[Any]) -> _Question:
+        kind, seen, interrupts = kept
+        return cls(kind, Revision.parse(seen), tuple(interrupts))
 
 
 class StepAnswers:
@@ -66,11 +83,10 @@ class StepAnswers:
         self._pad = own.get(_SCRATCHPAD)
         self._send: Any = own.get(_SEND)
         self._resume_map: dict[str, Any] = own.get(_RESUME_MAP) or {}
-        self._answers: dict[tuple[str, Kind], list[Any]] = {}
-        self._seen: dict[str, str] = {}  # by call: the revision that the last approval is for
-        self._waiting: dict[str, tuple[Kind, tuple[Interrupt[Any], ...]]] = {}
-        self._nested: str | None = None  # the call whose graph was asked last
-        self._questions: list[_Question] = []
+        self._answers: dict[str, list[HostAnswer]] = {}
+        self._waiting: dict[str, _Question] = {}
+        self._nested: tuple[str, HostAnswer] | None = None  # the call whose graph was asked last
+        self._questions: list[tuple[tuple[int, int], str, _Question]] = []  # by place and call
         self._tasks: set[asyncio.Task[Any]] = set()
         self._has_ended = False
         if self._pad is not None:
@@ -82,29 +98,30 @@ class StepAnswers:
 
     # answers
 
-    def approval(self, tool: Tool) -> list[tuple[Any, str]]:
-        """Return the host's answer on whether a call may run, and what was shown; or nothing."""
-        given = self._answers.get((tool.id, "approval"), [])[-1:]
-        # A checkpoint of an older version does not say what was shown.
-        return [(answer, self._seen.get(tool.id) or str(tool.revision)) for answer in given]
+    def answer(self, tool: Tool) -> HostAnswer | None:
+        """Return the host's answer to the last question of a call; None if it was not asked.
 
-    def is_of_approval(self, tool: Tool) -> bool:
-        """Return whether the host was asked whether a call may run, and nothing else of it."""
-        asked = {kind for call_id, kind in self._answers if call_id == tool.id}
-        return asked == {"approval"} and not self.waits(tool) and self._nested != tool.id
-
-    def waits(self, tool: Tool) -> bool:
-        """Return whether a call has asked in its tool, and has no answer yet."""
-        return tool.id in self._waiting
+        Raises:
+            GraphInterrupt: its tool has asked, and has no answer yet: it is asked again.
+        """
+        waiting = self._waiting.get(tool.id)
+        if waiting is not None:
+            self._ask(tool, waiting)
+            raise GraphInterrupt(waiting.interrupts)
+        if self._nested is not None and self._nested[0] == tool.id:
+            return self._nested[1]
+        return next(reversed(self._answers.get(tool.id, [])), None)
 
     @contextmanager
     def of_call(self, tool: Tool, config: RunnableConfig) -> Iterator[None]:
-        """Let the tool of a call ask, and see its own answers, in the block."""
+        """Let the tool of a call that runs ask, and see its own answers, in the block."""
         if self._pad is None:
             yield
             return
         before = config["configurable"]
-        own = list(self._answers.get((tool.id, "tool"), []))
+        in_force = tool.revision.digest
+        given = self._answers.get(tool.id, [])
+        own = [a.value for a in given if a.kind == "tool" and a.seen.digest == in_force]
         asked = 0
 
         def count() -> int:
@@ -113,14 +130,14 @@ class StepAnswers:
             return asked - 1
 
         pad = dataclasses.replace(self._pad, interrupt_counter=count, resume=own)
-        if self._nested != tool.id:
+        if self._nested is None or self._nested[0] != tool.id:
             pad = dataclasses.replace(pad, get_null_resume=lambda consume=False: None)  # noqa: ARG005 - as LangGraph calls it
         config["configurable"] = {**before, _SCRATCHPAD: pad, _SEND: self._send_others}
         try:
             yield
         except GraphInterrupt as paused:
             kind: Kind = "tool" if asked > len(own) else "nested"
-            self._ask(tool, kind, paused.args[0])
+            self._ask(tool, _Question(kind, seen_at_pause(tool), tuple(paused.args[0])))
             raise
         finally:
             config["configurable"] = before
@@ -134,18 +151,8 @@ class StepAnswers:
             GraphInterrupt: always.
         """
         asked = Interrupt(question)
-        self._ask(tool, "approval", (asked,))
+        self._ask(tool, _Question("approval", tool.revision, (asked,)))
         raise GraphInterrupt((asked,))
-
-    def ask_again(self, tool: Tool) -> None:
-        """Ask again what the tool of a call has asked, without running it.
-
-        Raises:
-            GraphInterrupt: always.
-        """
-        kind, interrupts = self._waiting[tool.id]
-        self._ask(tool, kind, interrupts)
-        raise GraphInterrupt(interrupts)
 
     def question(self) -> GraphInterrupt | None:
         """Return the interrupt that asks the question of the first call; None if none asks.
@@ -155,26 +162,21 @@ class StepAnswers:
         """
         if not self._questions or self._pad is None:
             return None
-        first = min(self._questions, key=lambda asked: asked.place)
+        _, call_id, first = min(self._questions, key=lambda asked: asked[0])
         others = {
-            asked.call_id: [asked.kind, asked.interrupts]
-            for asked in self._questions
-            if asked.kind != "approval"
+            other: question.encoded()
+            for _, other, question in self._questions
+            if question.kind != "approval"
         }
-        note = {
-            _CALL: first.call_id,
-            _KIND: first.kind,
-            _SEEN: first.seen,
-            _WAITING: others,
-        }
+        note = {_CALL: call_id, _KIND: first.kind, _SEEN: str(first.seen), _WAITING: others}
         answers = self._pad.resume
         asked = {entry[_CALL] for entry in answers if _is_note(entry)}
-        if self._is_of_one_call and asked - {first.call_id}:
+        if self._is_of_one_call and asked - {call_id}:
             raise RuntimeError(
-                f"calls {sorted(asked | {first.call_id})} of one ToolNode wait, and no answer says "
+                f"calls {sorted(asked | {call_id})} of one ToolNode wait, and no answer says "
                 "which it is for: make the node with ledger.tool_node(tools)"
             )
-        if answers and _is_note(answers[-1]) and answers[-1][_CALL] == first.call_id:
+        if answers and _is_note(answers[-1]) and answers[-1][_CALL] == call_id:
             answers[-1] = note
         else:
             answers.append(note)
@@ -183,10 +185,8 @@ class StepAnswers:
             return GraphInterrupt(first.interrupts)
         return self._interrupt(first.interrupts[0])
 
-    def _ask(self, tool: Tool, kind: Kind, interrupts: tuple[Interrupt[Any], ...]) -> None:
-        place = (tool.turn or 0, tool.index or 0)
-        seen = str(tool.revision)
-        self._questions.append(_Question(place, tool.id, kind, seen, tuple(interrupts)))
+    def _ask(self, tool: Tool, question: _Question) -> None:
+        self._questions.append(((tool.turn or 0, tool.index or 0), tool.id, question))
 
     def _interrupt(self, asked: Interrupt[Any]) -> GraphInterrupt:
         """Return an interrupt with the id that LangGraph gives to the task's next question."""
@@ -214,15 +214,16 @@ class StepAnswers:
         self._take_new_answer()
         for place, entry in enumerate(pad.resume):
             if _is_note(entry):
-                kept = entry[_WAITING]
-                self._waiting = {call: (kind, tuple(each)) for call, (kind, each) in kept.items()}
-                self._nested = entry[_CALL] if entry[_KIND] == "nested" else None
+                kept = entry[_WAITING].items()
+                self._waiting = {call: _Question.decoded(question) for call, question in kept}
+                asked = HostAnswer(entry[_KIND], Revision.parse(entry[_SEEN]))
+                self._nested = (entry[_CALL], asked) if asked.kind == "nested" else None
             elif place and _is_note(before := pad.resume[place - 1]):
-                self._answers.setdefault((before[_CALL], before[_KIND]), []).append(entry)
-                self._seen[before[_CALL]] = before.get(_SEEN) or ""
+                answer = HostAnswer(before[_KIND], Revision.parse(before[_SEEN]), entry)
+                self._answers.setdefault(before[_CALL], []).append(answer)
                 self._waiting.pop(before[_CALL], None)
-        if self._nested is not None and self._is_answered_inside(self._nested):
-            self._waiting.pop(self._nested, None)
+        if self._nested is not None and self._is_answered_inside(self._nested[0]):
+            self._waiting.pop(self._nested[0], None)
 
     def _take_new_answer(self) -> None:
         """Take an answer that names no question, if one of this task was asked last."""
@@ -238,7 +239,7 @@ class StepAnswers:
         """Return whether the graph that a call's tool runs is given an answer."""
         pad: Any = self._pad
         kept = self._waiting.get(call_id)
-        asked = () if kept is None else kept[1]
+        asked = () if kept is None else kept.interrupts
         return pad.get_null_resume() is not None or any(
             each.id in self._resume_map for each in asked
         )
@@ -338,4 +339,4 @@ def _interrupt(asked: Interrupt[Any]) -> None:
 
 
 def _is_note(entry: object) -> TypeGuard[dict[str, Any]]:
-    return isinstance(entry, dict) and entry.keys() - {_SEEN} == {_CALL, _KIND, _WAITING}
+    return isinstance(entry, dict) and entry.keys() == {_CALL, _KIND, _SEEN, _WAITING}

@@ -11,7 +11,9 @@ The rule for a call that a framework is about to run:
 4. A call of the response that was just recorded is not read before it starts, unless it needs a
    decision: the start is decided on the log as it is then, and refused for a call that has changed.
    That one is read.
-5. A text of the library that a framework hands back is no answer, and no words of a user: a call
+5. A host's answer that comes through a framework is bound to the call as it was when the framework
+   asked. It is refused for a call that has changed since, as one that comes too late.
+6. A text of the library that a framework hands back is no answer, and no words of a user: a call
    stays as it is until something happens to it.
 6. An attempt has a lease, which is renewed while it runs. While a worker is at a call, `resume`
    does nothing, and raises `CallUnderWay`.
@@ -35,6 +37,7 @@ from eventstore.domain.failure import ErrorKind, Failure
 from eventstore.domain.leases import DEFAULT_LEASE_SECONDS
 from eventstore.domain.messages import Text
 from eventstore.domain.own_texts import is_own_text
+from eventstore.domain.revision import Revision
 from eventstore.domain.statuses import Approved, Completed, Failed, Pending
 from eventstore.errors import IllegalTransition
 from eventstore.history_import import first_id_of_turn, ids_before_turn, record_turn
@@ -392,6 +395,21 @@ def may_run(tool: Tool) -> bool:
     if isinstance(status, Pending):
         return not status.needs_decision
     return isinstance(status, Approved)
+
+
+def first_seen(tool: Tool) -> Revision:
+    """Return what a framework shows of a call that has not started: what the model asked for."""
+    return Revision.of(tool.call, 0, 0)
+
+
+def seen_unedited(tool: Tool) -> Revision:
+    """Return what a framework shows of a call when it gives no sign of when it asked."""
+    return Revision.of(tool.call, tool.attempts, tool.pauses)
+
+
+def seen_at_pause(tool: Tool) -> Revision:
+    """Return what is to be seen of a running call when its attempt pauses now."""
+    return Revision.of(tool.effective_call, tool.attempts, tool.pauses + 1)
 
 
 def shown_text(answer: Answer) -> str:
