@@ -7,7 +7,8 @@
 2. A call is started in `before_tool_callback`, and ends in one of the two callbacks after a tool.
    Arguments of wrong types are refused before the start, for ADK would pass them on.
 3. A call of a tool in `needs_approval`, or with `require_confirmation`, asks for ADK's confirmation
-   before it starts. It goes on with that, or with a decision in the log.
+   before it starts. It goes on with that, or with a decision in the log. The session's state keeps
+   the revision that was asked about, for ADK asks about the model's arguments, and keeps no other.
 4. `resume` says the user's last words again. Responses that the log has come from the log, and so
    do the answers to calls that ran; ADK itself runs the calls that are open.
 5. An agent that is run as a tool has a session of its own, which is part of the call.
@@ -15,6 +16,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from asyncio import CancelledError
 from collections import deque
@@ -29,7 +31,9 @@ from eventstore.domain.statuses import Approved, Pending
 from eventstore.integrations.extras import missing_extra
 from eventstore.integrations.recorded_calls import (
     AsyncRecordedCalls,
+    first_seen,
     may_run,
+    seen_at_pause,
     shown_text,
     validation_failure,
 )
@@ -196,7 +200,9 @@ class Ledger(BasePlugin):
             return None
         decided = await self._decided(await self._checked(call, tool), tool, tool_context)
         if decided is None:
-            tool_context.request_confirmation(hint=f"May {tool.name}() run?")
+            asked = await self._calls.now(call)
+            tool_context.request_confirmation(hint=_question(asked))
+            tool_context.state[_seen_key(asked)] = str(asked.revision)
             tool_context.actions.skip_summarization = True
             return {"error": _WAITS}
         call = decided
@@ -236,6 +242,8 @@ class Ledger(BasePlugin):
                 tool_context.function_call_id or ""
             )
             if asked is not None:
+                seen = seen_at_pause(attempt.tool)
+                tool_context.state[_seen_key(attempt.tool)] = str(seen)
                 await attempt.pause(reason=asked.hint)
             elif tool_context.actions.requested_auth_configs:
                 await attempt.pause(reason="credentials")
@@ -320,7 +328,11 @@ class Ledger(BasePlugin):
         return call
 
     async def _decided(self, call: Tool, tool: BaseTool, context: ToolContext) -> Tool | None:
-        """Return a call once it is decided on, or needs no decision; None while it waits."""
+        """Return a call once it is decided on, or needs no decision; None while it waits.
+
+        Raises:
+            CallChanged: the call is no longer as it was when ADK asked for the confirmation.
+        """
         if not isinstance(call.status, Pending) or (call.is_paused and tool.is_long_running):
             return call
         confirmation = context.tool_confirmation
@@ -334,9 +346,10 @@ class Ledger(BasePlugin):
                 return call
             now = await self._calls.now(call)
             return None if isinstance(now.status, Pending) else now
+        seen = context.state.get(_seen_key(call)) or first_seen(call)
         if confirmation.confirmed:
-            return await self.chat.approve(call.id, reason="by the host", seen=call)
-        return await self.chat.reject(call.id, "by the host", seen=call)
+            return await self.chat.approve(call.id, reason="by the host", seen=seen)
+        return await self.chat.reject(call.id, "by the host", seen=seen)
 
     async def _record_answer(self, call: Tool, answer: types.FunctionResponse) -> None:
         """Record an answer that no tool gave in a run: its call is refused, or ran for long."""
@@ -362,6 +375,19 @@ class Ledger(BasePlugin):
         if isinstance(result, dict) and not answer.is_error:
             return result
         return {"error" if answer.is_error else "result": shown_text(answer)}
+
+
+def _question(call: Tool) -> str:
+    """Return what a confirmation asks; ADK adds the arguments of the model."""
+    if call.edit is None:
+        return f"May {call.call.name}() run?"
+    arguments = json.dumps(call.effective_call.arguments, ensure_ascii=False)
+    return f"May {call.call.name}() run, with {arguments}?"
+
+
+def _seen_key(call: Tool) -> str:
+    """Return the key of a session's state that has what was asked about a call."""
+    return f"toolledger:{call.id}"
 
 
 # sessions

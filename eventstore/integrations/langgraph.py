@@ -383,7 +383,6 @@ class Ledger:
         except CallChanged as changed:
             now = changed.now
         step.ask(now, _question(now))
-        raise AssertionError("a question interrupts the graph")
 
     def _decided(self, tool: Tool, answer: HostAnswer) -> Tool:
         """Return a call with the decision that the host's answer stands for.

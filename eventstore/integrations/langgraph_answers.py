@@ -23,7 +23,7 @@ import dataclasses
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypeGuard, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, TypeAlias, TypeGuard, cast
 
 from langchain_core.runnables.config import set_config_context
 from langgraph.errors import GraphInterrupt
@@ -144,7 +144,7 @@ class StepAnswers:
 
     # questions
 
-    def ask(self, tool: Tool, question: object) -> None:
+    def ask(self, tool: Tool, question: object) -> NoReturn:
         """Ask the host whether a call may run.
 
         Raises:

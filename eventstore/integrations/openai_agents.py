@@ -7,7 +7,8 @@
    any of them runs. The tools are wrapped: each runs between the start and the end of an attempt.
 2. The SDK checks arguments inside the tool's own invocation: refused arguments fail an attempt that
    has begun, with kind `validation`.
-3. A decision in the log (`chat.approve`, `chat.reject`) is what `resume` goes on with.
+3. A decision in the log (`chat.approve`, `chat.reject`) is what `resume` goes on with. One of the
+   SDK's state is for the call as the model asked for it, because that is what the state has.
 4. `resume` gives the SDK the recorded response again, so that the SDK itself runs the calls that
    are open. Calls with a recorded answer do not run again.
 
@@ -28,12 +29,14 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final
 
 from eventstore.aio.conversation import AsyncConversation
+from eventstore.domain.decision_errors import CallChanged
 from eventstore.domain.events import MessageAdded
 from eventstore.domain.failure import ErrorKind, Failure
 from eventstore.domain.statuses import Approved, Pending, Rejected
 from eventstore.integrations.extras import missing_extra
 from eventstore.integrations.recorded_calls import (
     AsyncRecordedCalls,
+    first_seen,
     is_done,
     may_run,
     shown_text,
@@ -47,6 +50,7 @@ from eventstore.providers.to_events import events_of_history
 try:
     from agents import (
         Agent,
+        AgentsException,
         FunctionTool,
         ItemHelpers,
         Model,
@@ -69,6 +73,7 @@ if TYPE_CHECKING:
     from agents.tool_context import ToolContext
 
     from eventstore.domain.json_types import JsonObject
+    from eventstore.domain.tool import Tool
     from eventstore.providers.model import Turn
 
 PROVIDER: Final = "openai-responses"
@@ -228,9 +233,15 @@ class Ledger(SessionABC):
         self._calls.know(tools)
 
     async def _record_outputs(self, items: dict[str, JsonObject]) -> None:
-        """Record the outputs of calls that no tool ran, such as a handoff or a refusal."""
+        """Record the outputs of calls that no tool ran, such as a handoff or a refusal.
+
+        Raises:
+            CallChanged: a call is no longer as the model asked for it, and so not what was refused.
+        """
         texts = {call_id: str(item.get("output")) for call_id, item in items.items()}
         for call_id, tool in (await self._calls.unanswered(texts)).items():
+            if tool.revision != first_seen(tool):
+                raise _RefusedAnswer("completed", first_seen(tool), tool)
             await self.chat.complete(tool.id, items[call_id].get("output"), synthetic=True)
 
     async def _format_error(self, args: ToolErrorFormatterArgs[Any]) -> str | None:
@@ -241,11 +252,23 @@ class Ledger(SessionABC):
         tool = await self._calls.find(args.call_id)
         if tool is not None and isinstance(tool.status, Pending | Approved):
             if args.kind == "approval_rejected":
-                await self.chat.reject(tool.id, args.default_message, seen=tool)
+                if tool.revision == first_seen(tool):  # otherwise the next request is refused
+                    await self.chat.reject(tool.id, args.default_message, seen=tool)
             else:
                 failure = Failure(ErrorKind.VALIDATION, args.default_message)
                 await self.chat.fail(tool.id, failure)
         return None
+
+    async def _approved(self, tool: Tool) -> Tool:
+        """Return a call with the host's approval of what the model asked for.
+
+        Raises:
+            CallChanged: the call is no longer that.
+        """
+        try:
+            return await self.chat.approve(tool.id, reason="by the host", seen=first_seen(tool))
+        except CallChanged as changed:
+            raise _RefusedAnswer("approved", changed.seen, changed.now) from None
 
     def _arguments(self, options: dict[str, Any]) -> dict[str, Any]:
         session = options.pop("session", self)
@@ -274,11 +297,11 @@ class Ledger(SessionABC):
             found = await self._calls.find(context.tool_call_id, as_recorded=not needs_decision)
             if found is None:
                 raise LookupError(f"the log has no call {context.tool_call_id!r}")
-            if not may_run(found):
-                return shown_text(await self._calls.answer(found))
             waits = needs_decision and isinstance(found.status, Pending)
             if waits and found.effective_call.is_object:  # the tool itself refuses anything else
-                found = await self.chat.approve(found.id, reason="by the host", seen=found)
+                found = await self._approved(found)
+            if not may_run(found):
+                return shown_text(await self._calls.answer(found))
             async with self._calls.running(found) as attempt:
                 if attempt is None:
                     return await invoke(context, arguments)
@@ -323,6 +346,10 @@ class Ledger(SessionABC):
                 output.append(_output_item().validate_python(item))
         self._resumed_history = history
         self._replayed = ModelResponse(output=output, usage=Usage(), response_id=None)
+
+
+class _RefusedAnswer(CallChanged, AgentsException):
+    """The error of a late answer, as one of the SDK, which would put another into its words."""
 
 
 class _RecordedModel(Model):

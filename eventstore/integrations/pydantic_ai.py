@@ -8,7 +8,8 @@
    signatures and its usage, before any of its tools runs.
 2. A call whose arguments are refused has failed with kind `validation`, and did not start.
 3. `ApprovalRequired` and `CallDeferred` pause a call. A decision in the log (`chat.approve`,
-   `chat.reject`) is what a run goes on with.
+   `chat.reject`) is what a run goes on with. The response of a call that waits keeps the revision
+   that was asked about, in its `metadata`; an answer of the host is for that.
 4. `resume` lets pydantic-ai itself run the calls that are open: validated, with the agent's
    dependencies and hooks. Calls with a recorded answer do not run again.
 """
@@ -33,6 +34,7 @@ from eventstore.domain.usage import Usage
 from eventstore.integrations.extras import missing_extra
 from eventstore.integrations.recorded_calls import (
     AsyncRecordedCalls,
+    first_seen,
     may_run,
     shown_text,
     validation_failure,
@@ -58,11 +60,14 @@ if TYPE_CHECKING:
     from pydantic_ai.run import AgentRunResult
     from pydantic_ai.tools import DeferredToolRequests, ToolDefinition
 
+    from eventstore.domain.revision import Revision
     from eventstore.domain.tool import Tool
     from eventstore.providers.model import Call, Turn
 
 FRAMEWORK = "pydantic-ai"
 """The `provider` of its messages in the log."""
+
+_SEEN = "toolledger_seen"  # a member of a response's metadata: revisions, by call
 
 _PAUSES = (exceptions.ApprovalRequired, exceptions.CallDeferred)
 _WRAPPERS = (
@@ -183,11 +188,15 @@ class Ledger(AbstractCapability[Any]):
     ) -> Any:
         """Run a call between its start and its end; one that ran before gives its answer."""
         tool = await self._tool(ctx, call, to_run=not ctx.tool_call_approved)
+        is_given = _parsed(call).call.arguments == tool.effective_call.arguments
         if ctx.tool_call_approved and type(tool.status) is Pending:
-            edit = _edit(tool, args)
-            tool = await self.chat.approve(tool.id, edit, reason="by the host", seen=tool)
-        if (tool.attempts or tool.edit) and not ctx.tool_call_approved and _awaits_approval(tool):
-            raise exceptions.ApprovalRequired  # the decision comes as a result, with its edit
+            edit = None if is_given else args
+            seen = _seen(ctx.messages, tool)
+            tool = await self.chat.approve(tool.id, edit, reason="by the host", seen=seen)
+        elif _awaits_approval(tool):
+            is_told = ctx.tool_call_approved and is_given
+            if (tool.attempts or tool.edit) and not is_told:
+                raise exceptions.ApprovalRequired  # the decision comes as a result, with its edit
         if not may_run(tool):
             return shown_text(await self._calls.answer(tool))
         async with self._calls.running(tool, _PAUSES) as attempt:
@@ -207,10 +216,11 @@ class Ledger(AbstractCapability[Any]):
     async def handle_deferred_tool_calls(
         self, ctx: RunContext[Any], *, requests: DeferredToolRequests
     ) -> DeferredToolResults | None:
-        """Answer the requests for approval that the log has a decision on."""
+        """Answer the requests for approval that the log has a decision on; keep what they show."""
         results = DeferredToolResults()
         for call in requests.approvals:
             tool = await self._tool(ctx, call)
+            _keep_seen(ctx.messages, tool)
             status = tool.status
             if isinstance(status, Approved):
                 edit = None if status.edited_call is None else status.edited_call.arguments
@@ -247,14 +257,18 @@ class Ledger(AbstractCapability[Any]):
             await self._calls.record(step, parts, made, native, _responded(response, latency))
 
     async def _record_answers(self, given: Sequence[messages.ModelMessage]) -> None:
-        """Record answers that pydantic-ai gave itself: to unknown tools, output tools, refusals."""
+        """Record answers that pydantic-ai gave itself: to unknown tools, output tools, refusals.
+
+        Raises:
+            CallChanged: the host has denied what the call is no longer.
+        """
         said = [part for message in _after_response(given) for part in message.parts]
         answers = {p.tool_call_id: p for p in said if isinstance(p, messages.ToolReturnPart)}
         texts = {call_id: part.model_response_str() for call_id, part in answers.items()}
         for call_id, tool in (await self._calls.unanswered(texts)).items():
             part, text = answers[call_id], texts[call_id]
             if part.outcome == "denied":
-                await self.chat.reject(tool.id, text)
+                await self.chat.reject(tool.id, text, seen=_seen(given, tool))
             elif part.outcome in ("failed", "retried"):
                 await self.chat.fail(tool.id, Failure(ErrorKind.VALIDATION, text))
             elif part.outcome == "success":
@@ -316,7 +330,7 @@ def _responded(response: messages.ModelResponse, latency: float | None) -> Model
 
 def _is_made_in(given: Sequence[messages.ModelMessage], call_id: str) -> bool:
     """Return whether the last response makes a call."""
-    last = next((m for m in reversed(given) if isinstance(m, messages.ModelResponse)), None)
+    last = _last_response(given)
     return last is not None and any(part.tool_call_id == call_id for part in last.tool_calls)
 
 
@@ -336,9 +350,24 @@ def _awaits_approval(tool: Tool) -> bool:
     return isinstance(status, Approved) or (isinstance(status, Pending) and status.needs_decision)
 
 
-def _edit(tool: Tool, args: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the arguments that the host approved, if they are not those that the model wrote."""
-    return None if args == tool.effective_call.arguments else args
+def _last_response(given: Sequence[messages.ModelMessage]) -> messages.ModelResponse | None:
+    return next((m for m in reversed(given) if isinstance(m, messages.ModelResponse)), None)
+
+
+def _keep_seen(given: Sequence[messages.ModelMessage], tool: Tool) -> None:
+    """Keep what a person is asked about a call with the response that made it."""
+    response = _last_response(given)
+    if response is not None:
+        before = response.metadata or {}
+        kept = {**before.get(_SEEN, {}), tool.id: str(tool.revision)}
+        response.metadata = {**before, _SEEN: kept}
+
+
+def _seen(given: Sequence[messages.ModelMessage], tool: Tool) -> str | Revision:
+    """Return what a person was asked about a call; without a note, what the model asked for."""
+    response = _last_response(given)
+    kept = ((response and response.metadata) or {}).get(_SEEN, {})
+    return kept.get(tool.id) or first_seen(tool)
 
 
 def _origin(error: BaseException) -> BaseException:

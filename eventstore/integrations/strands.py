@@ -10,7 +10,8 @@
 3. strands checks arguments inside the tool's own stream: refused arguments fail an attempt that
    has begun, with kind `validation`.
 4. A call of a tool in `needs_approval` interrupts the agent before it starts. A decision in the log
-   (`chat.approve`, `chat.reject`) is what `resume` goes on with.
+   (`chat.approve`, `chat.reject`) is what `resume` goes on with. strands gives an answer to the
+   interrupt of the same name: that about a call that has changed has the revision in its name.
 5. `resume` gives strands the last response again, so that strands itself runs the calls that are
    open. Calls with a recorded answer do not run again.
 """
@@ -21,13 +22,17 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 from eventstore.aio.conversation import AsyncConversation
+from eventstore.domain.decision_errors import CallChanged
 from eventstore.domain.failure import ErrorKind, Failure
 from eventstore.domain.statuses import Approved, Failed, Pending
 from eventstore.integrations.extras import missing_extra
 from eventstore.integrations.recorded_calls import (
     AsyncRecordedCalls,
+    first_seen,
     is_done,
     may_run,
+    seen_at_pause,
+    seen_unedited,
     shown_text,
     validation_failure,
 )
@@ -49,6 +54,7 @@ if TYPE_CHECKING:
     from strands.middleware.stages import ExecuteToolContext
 
     from eventstore.aio.attempt import AsyncAttempt
+    from eventstore.domain.revision import Revision
     from eventstore.domain.tool import Tool
 
     Next = Callable[[ExecuteToolContext], AsyncIterator[Any]]
@@ -81,7 +87,7 @@ class Ledger(Plugin):
         self._failed_in: dict[str, object] = {}  # by call: the cycle in which it failed last
         self._requested_at: float | None = None  # by `time.monotonic`, until the response is there
         self._seen_errors: set[str] = set()  # calls whose errors are the log's
-        self._interrupted: set[str] = set()  # calls whose tools this agent has interrupted
+        self._interrupted: dict[str, Revision] = {}  # calls whose tools this agent has interrupted
 
     async def history(self) -> list[Any]:
         """Return what was said so far as an agent's `messages`; each call has its answer."""
@@ -172,7 +178,7 @@ class Ledger(Plugin):
             return
         tool = await self._calls.find(event.tool_use["toolUseId"])
         if tool is not None and isinstance(tool.status, Pending | Approved):
-            await self.chat.reject(tool.id, event.cancel_message)
+            await self.chat.reject(tool.id, event.cancel_message, seen=seen_unedited(tool))
 
     async def _execute(self, context: ExecuteToolContext, proceed: Next) -> AsyncIterator[Any]:
         """Run a call between its start and its end; one that ran before gives its answer."""
@@ -198,7 +204,7 @@ class Ledger(Plugin):
             given = context.replace(tool_use=use) if tool.edit is not None else context
             async for event in proceed(given):
                 if isinstance(event, ToolInterruptEvent):
-                    self._interrupted.add(tool.id)
+                    self._interrupted[tool.id] = seen_at_pause(attempt.tool)
                     await attempt.pause(reason=event.interrupts[0].name)
                 elif isinstance(event, ToolResultEvent):
                     await _end(attempt, event)
@@ -213,17 +219,23 @@ class Ledger(Plugin):
         status = tool.status
         if not isinstance(status, Pending):
             return tool
-        if status.needs_decision and tool.id in self._interrupted:  # strands has the response
-            self._interrupted.discard(tool.id)
+        interrupted = self._interrupted.pop(tool.id, None)
+        if status.needs_decision and interrupted == tool.revision:  # strands has the response
             return await self.chat.approve(tool.id, reason="the agent went on", seen=tool)
         if not status.needs_decision and tool.call.name not in self._needs_approval:
             return tool
+        name = "toolledger-approval"
+        if tool.revision != first_seen(tool):
+            name = f"{name} {tool.revision}"
         question = {"tool": tool.call.name, "arguments": tool.effective_call.arguments}
-        answer = context.interrupt("toolledger-approval", reason=question).response
-        if answer is True or answer == "approve":
-            return await self.chat.approve(tool.id, reason="by the host", seen=tool)
-        reason = None if answer is False else str(answer)
-        return await self.chat.reject(tool.id, reason, seen=tool)
+        answer = context.interrupt(name, reason=question).response
+        try:
+            if answer is True or answer == "approve":
+                return await self.chat.approve(tool.id, reason="by the host", seen=tool)
+            reason = None if answer is False else str(answer)
+            return await self.chat.reject(tool.id, reason, seen=tool)
+        except CallChanged as changed:
+            return await self._decided(changed.now, context)
 
     async def _answered(self, tool: Tool, context: ExecuteToolContext) -> Any:
         """Return the recorded answer of a call as a result of strands."""
