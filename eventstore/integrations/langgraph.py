@@ -374,15 +374,16 @@ class Ledger:
         if not isinstance(now.status, Pending):
             return now
         answer = step.answer(now)
+        edited = request.tool_call["args"] if _is_edited(now, request) else None
+        if answer is None and edited is None:
+            step.ask(now, _question(now))
         try:
             if answer is not None:
                 return self._decided(now, answer)
-            if _is_edited(now, request):
-                edited, seen = request.tool_call["args"], first_seen(now)
-                return self._chat.approve(now.id, edited, reason="edited by the host", seen=seen)
+            reason, seen = "edited by the host", first_seen(now)
+            return self._chat.approve(now.id, edited, reason=reason, seen=seen)
         except CallChanged as changed:
-            now = changed.now
-        step.ask(now, _question(now))
+            step.ask(changed.now, _question(changed.now))
 
     def _decided(self, tool: Tool, answer: HostAnswer) -> Tool:
         """Return a call with the decision that the host's answer stands for.

@@ -4,7 +4,7 @@ LangGraph gives the n-th `interrupt()` of a task the task's n-th answer, and a `
 calls of a message in one task. The places move as calls end, so no answer is given by place:
 
 1. A step asks one question at a time: that of its first waiting call, in the order of the calls.
-2. Before a question, a note among the task's answers names its call and the revision that was shown.
+2. Before a question, a note among the task's answers has its call and the revision that was shown.
    The checkpoint keeps both. The answer after a note is for the call in the note, as it was then.
 3. The tool of a call sees the answers to its own questions about the arguments in force, in a
    scratchpad of its own.

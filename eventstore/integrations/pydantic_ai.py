@@ -194,8 +194,8 @@ class Ledger(AbstractCapability[Any]):
             seen = _seen(ctx.messages, tool)
             tool = await self.chat.approve(tool.id, edit, reason="by the host", seen=seen)
         elif _awaits_approval(tool):
-            is_told = ctx.tool_call_approved and is_given
-            if (tool.attempts or tool.edit) and not is_told:
+            untouched = not (tool.attempts or tool.edit)
+            if not (is_given if ctx.tool_call_approved else untouched):
                 raise exceptions.ApprovalRequired  # the decision comes as a result, with its edit
         if not may_run(tool):
             return shown_text(await self._calls.answer(tool))
@@ -223,7 +223,7 @@ class Ledger(AbstractCapability[Any]):
             _keep_seen(ctx.messages, tool)
             status = tool.status
             if isinstance(status, Approved):
-                edit = None if status.edited_call is None else status.edited_call.arguments
+                edit = None if tool.edit is None else tool.edit.arguments
                 results.approvals[call.tool_call_id] = ToolApproved(override_args=edit)
             elif isinstance(status, Rejected):
                 reason = status.reason or "The tool call was denied."

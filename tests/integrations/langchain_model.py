@@ -11,6 +11,7 @@ from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
 from langchain_core.messages.tool import tool_call_chunk
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from langchain_core.tools import BaseTool, StructuredTool
+from langgraph.types import Command
 from pydantic import Field
 
 if TYPE_CHECKING:
@@ -83,6 +84,12 @@ def lang_tools(tools: Tools) -> list[BaseTool]:
         StructuredTool.from_function(coroutine=tools.ponder),
         StructuredTool.from_function(coroutine=tools.consult),
     ]
+
+
+async def told_after(answer: bool, graph: Any, config: Any) -> str:
+    """Return what a graph asks after the host's answer, which its text has for the person."""
+    result = await graph.ainvoke(Command(resume=answer), config)
+    return str([asked.value for asked in result.get("__interrupt__", ())])
 
 
 async def streamed_text(graph: Any, given: Any, config: Any) -> str:

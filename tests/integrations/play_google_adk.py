@@ -16,7 +16,7 @@ from google.adk.runners import InMemoryRunner
 from google.genai import types
 from integrations.scenes import Play, Played, Tools
 
-from eventstore import AsyncEventStore
+from eventstore import AsyncEventStore, CallChanged
 from eventstore.integrations.google_adk import Ledger
 
 if TYPE_CHECKING:
@@ -75,6 +75,18 @@ def message(text: str) -> types.Content:
     return types.Content(role="user", parts=[types.Part(text=text)])
 
 
+def confirmation(events: list[Event], answer: bool) -> types.Part:
+    """Return a host's answer to the confirmation that a run ended with."""
+    (asked,) = [
+        call
+        for event in events
+        for call in event.get_function_calls()
+        if call.name == "adk_request_confirmation"
+    ]
+    response = types.FunctionResponse(id=asked.id, name=asked.name, response={"confirmed": answer})
+    return types.Part(function_response=response)
+
+
 def words(events: list[Event]) -> str:
     """Return the model's last words; nothing if the run ended without any."""
     last = events[-1].content if events else None
@@ -107,4 +119,16 @@ async def play(play: Play, tools: Tools) -> Played:
             run = runner.run_async(
                 new_message=message(play.prompt), run_config=RunConfig(streaming_mode=mode), **NAMES
             )
-        return Played(words([event async for event in run]), model.asked)
+        events = [event async for event in run]
+        if play.answer is not None:
+            tools.change_mail()
+            said = types.Content(role="user", parts=[confirmation(events, play.answer)])
+            try:
+                late = [e async for e in runner.run_async(new_message=said, **NAMES)]
+            except RuntimeError as error:
+                changed = error.__cause__  # ADK wraps what a plugin raises
+                if not isinstance(changed, CallChanged):
+                    raise
+                return Played(told=str(changed.now.effective_call.arguments))
+            return Played(words(late))
+        return Played(words(events), model.asked)

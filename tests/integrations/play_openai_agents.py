@@ -10,7 +10,7 @@ from agents.run_config import ToolExecutionConfig
 from agents.testing import ModelCall, ModelStep, ScriptedModel, assistant_message, function_call
 from integrations.scenes import Play, Played, Tools
 
-from eventstore import AsyncEventStore
+from eventstore import AsyncEventStore, CallChanged
 from eventstore.integrations.openai_agents import Ledger
 
 
@@ -57,4 +57,13 @@ async def play(play: Play, tools: Tools) -> Played:
             return Played(str(streamed.final_output))
         else:
             result = await ledger.run(agent, play.prompt, run_config=config)
+        if play.answer is not None:
+            tools.change_mail()
+            state: Any = result.to_state()
+            decide = state.approve if play.answer else state.reject
+            decide(result.interruptions[0])
+            try:
+                result = await ledger.run(agent, state, run_config=config)
+            except CallChanged as changed:
+                return Played(told=str(changed.now.effective_call.arguments))
         return Played("" if result.interruptions else str(result.final_output))

@@ -7,11 +7,11 @@ from functools import wraps
 from typing import Any
 
 from integrations.scenes import Play, Played, Said, Tools
-from pydantic_ai import Agent, DeferredToolRequests, ModelRetry, Tool
+from pydantic_ai import Agent, DeferredToolRequests, DeferredToolResults, ModelRetry, Tool
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart
 from pydantic_ai.models.function import AgentInfo, DeltaToolCall, FunctionModel
 
-from eventstore import AsyncEventStore
+from eventstore import AsyncEventStore, CallChanged
 from eventstore.integrations.pydantic_ai import Ledger
 
 
@@ -75,4 +75,14 @@ async def play(play: Play, tools: Tools) -> Played:
         else:
             history = await ledger.history()
             result = await agent.run(play.prompt, message_history=history, capabilities=[ledger])
+        if play.answer is not None:
+            tools.change_mail()
+            try:
+                result = await agent.run(
+                    message_history=result.all_messages(),
+                    deferred_tool_results=DeferredToolResults(approvals={"call_m": play.answer}),
+                    capabilities=[ledger],
+                )
+            except CallChanged as changed:
+                return Played(told=str(changed.now.effective_call.arguments))
         return Played(result.output if isinstance(result.output, str) else "")

@@ -88,4 +88,10 @@ async def play(play: Play, tools: Tools) -> Played:
             result = events[-1]["result"]
         else:
             result = await agent.invoke_async(play.prompt)
+        if play.answer is not None and result.interrupts:
+            tools.change_mail()
+            asked = result.interrupts[0].id
+            reply: Any = {"interruptResponse": {"interruptId": asked, "response": play.answer}}
+            result = await agent.invoke_async([reply])
+            return Played(told=str([each.reason for each in result.interrupts or ()]))
         return Played("" if result.interrupts else str(result).strip(), model.asked)

@@ -15,7 +15,8 @@ a class of tests that inherits `Scenes`. The table in `docs/integrations.md` lis
 10. equal calls of one response;
 11. a question after a run that broke off, with the framework's own store where it has one;
 12. an agent that a tool runs, with a ledger of its own conversation;
-13. a resume with nothing to do, and one beside another worker.
+13. a resume with nothing to do, and one beside another worker;
+14. a host's answer, through the framework, to a call that has changed since it was asked about.
 """
 
 from __future__ import annotations
@@ -75,6 +76,7 @@ SCENES = {
     "beside its own store": "test_the_log_answers_after_a_run_that_broke_off",
     "an agent as a tool": "test_an_agent_in_a_tool_has_a_log_of_its_own",
     "nothing to resume": "test_nothing_is_resumed_after_the_last_word",
+    "a late answer": "test_a_late_answer_decides_nothing",
 }
 """The scenes as the documentation names them, and their tests."""
 
@@ -83,14 +85,21 @@ FRAMEWORKS: dict[str, tuple[str, frozenset[str]]] = {
     "openai_agents": ("openai-agents", frozenset()),
     "langchain": ("langchain", frozenset()),
     "langgraph": ("langgraph", frozenset()),
-    "anthropic": ("anthropic", frozenset()),
-    "openai": ("openai", frozenset()),
-    "mcp": ("mcp", frozenset({"a call fails and is asked again"})),
+    "anthropic": ("anthropic", frozenset({"a late answer"})),
+    "openai": ("openai", frozenset({"a late answer"})),
+    "mcp": ("mcp", frozenset({"a call fails and is asked again", "a late answer"})),
     "strands": ("strands", frozenset()),
     "google_adk": ("google-adk", frozenset()),
     "claude_agent_sdk": (
         "claude-agent-sdk",
-        frozenset({"a call fails and is asked again", "kill -9, then resume", "opposite answers"}),
+        frozenset(
+            {
+                "a call fails and is asked again",
+                "kill -9, then resume",
+                "opposite answers",
+                "a late answer",
+            }
+        ),
     ),
 }
 """Each framework's name in the documentation, and the scenes that it does not play."""
@@ -118,16 +127,20 @@ class Play(msgspec.Struct, frozen=True, kw_only=True):
     streamed: bool = False
     kill: bool = False
     """`refund` kills its process."""
+    answer: bool | None = None
+    """What the host answers through the framework, after `Tools.change_mail`; None for nothing."""
 
 
 class Played(msgspec.Struct):
     """What came of it: the final text, empty if the run waits for a decision.
 
-    `asked` is the last request of one that has a store of its own.
+    `asked` is the last request of one that has a store of its own. `told` is what the host reads of
+    a call after its answer.
     """
 
     text: str = ""
     asked: str = ""
+    told: str = ""
 
 
 FIND_7 = ("find_order", '{"number": 7}')
@@ -178,6 +191,14 @@ class Tools:
         inner = Play(url=self._play.url, script=script, prompt=question, chat=EXPERT)
         played = await _player(self._framework)(inner, Tools(inner, self._framework))
         return played.text
+
+    def change_mail(self) -> None:
+        """Let another desk allow the mail to somebody else, and a worker pause it."""
+        with EventStore.open(self._play.url) as store:
+            chat = store.conversation(self._play.chat)
+            chat.approve("call_m", {"to": "eve"}, by="hopper")
+            with chat.running("call_m") as attempt:
+                attempt.pause(reason="which address?")
 
     def _note(self, name: str, argument: object) -> None:
         """Write the effect down, with the status of every call on disk at that moment."""
@@ -398,6 +419,23 @@ class Scenes:
                 self._play(Play(url=url, script=script, prompt=None))
             assert "attempt 1 is under way until" in repr(caught.value)
             assert chat.version == before + 2
+
+    @pytest.mark.parametrize("answer", [True, False])
+    def test_a_late_answer_decides_nothing(self, tmp_path: Path, answer: bool) -> None:
+        """It is one on what the call was; the host reads what the call is, and the log decides."""
+        if "a late answer" in FRAMEWORKS[self.framework][1]:
+            pytest.skip("the framework has no answer of its own")
+        url = url_in(tmp_path)
+        played = self._play(Play(url=url, script=MAIL, answer=answer))
+        assert (played.text, "eve" in played.told) == ("", True), played
+        with EventStore.open(url) as store:
+            chat = store.conversation(CHAT)
+            mail = chat.tools["call_m"]
+            assert (mail.is_paused, mail.attempts) == (True, 1)
+            check(url, chat, ["find_order"])
+            chat.approve("call_m", by="grace", seen=mail)
+        assert self._play(Play(url=url, script=MAIL, prompt=None)).text == DONE
+        assert [to for name, to, _ in effects_of(url) if name == "mail"] == ["eve"]
 
     # how they are played
 

@@ -20,7 +20,7 @@ from google.adk.runners import InMemoryRunner
 from google.adk.tools import FunctionTool, LongRunningFunctionTool, ToolContext
 from google.adk.tools.agent_tool import AgentTool
 from google.genai import types
-from integrations.play_google_adk import NAMES, ScriptedModel, message, words
+from integrations.play_google_adk import NAMES, ScriptedModel, confirmation, message, words
 
 from eventstore import (
     AsyncEventStore,
@@ -87,18 +87,6 @@ class Shop:
     async def call(self, call_id: str = "call_a") -> Any:
         """Return a call as the log has it."""
         return (await self.ledger.chat.tools())[call_id]
-
-
-def confirmation(events: list[Event], answer: bool) -> types.Part:
-    """Return a host's answer to the confirmation that a run ended with."""
-    (asked,) = [
-        call
-        for event in events
-        for call in event.get_function_calls()
-        if call.name == "adk_request_confirmation"
-    ]
-    response = types.FunctionResponse(id=asked.id, name=asked.name, response={"confirmed": answer})
-    return types.Part(function_response=response)
 
 
 def played(url: str, scene: Callable[[Ledger], Awaitable[None]], **options: Any) -> None:

@@ -21,7 +21,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 from pydantic import BaseModel
 
-from eventstore import Completed, Conversation, EventStore, Rejected
+from eventstore import CallChanged, Completed, Conversation, EventStore, Rejected
 from eventstore.integrations.langchain import Ledger
 
 THREAD: Any = {"configurable": {"thread_id": "c"}}
@@ -112,6 +112,35 @@ def test_the_middleware_for_people_decides(chat: Conversation, decided: str) -> 
     number = 8 if decided == "edit" else 7
     assert tool.response.result == f"order {number} is lost"
     assert tool.effective_call.arguments == {"number": number}
+
+
+@pytest.mark.parametrize("decided", ["approve", "edit", "reject"])
+def test_a_late_decision_by_the_middleware_decides_nothing(
+    chat: Conversation, decided: str
+) -> None:
+    """Another desk has edited the call, and its tool has paused, while a person was asked."""
+    decision: dict[str, Any] = {"type": decided}
+    if decided == "edit":
+        decision["edited_action"] = {"name": "lost", "args": {"number": 8}}
+    agent = create_agent(
+        ScriptedModel(script=[LOST, Said(DONE)]),
+        [lost],
+        middleware=[HumanInTheLoopMiddleware(interrupt_on={"lost": True}), Ledger(chat)],
+        checkpointer=InMemorySaver(),
+    )
+    agent.invoke(ASKS, THREAD)
+    chat.approve("a", {"number": 9000}, by="grace")
+    with chat.running("a") as attempt:
+        attempt.pause()
+    late = Command(resume={"decisions": [decision]})
+    if decided == "reject":
+        with pytest.raises(CallChanged) as caught:
+            agent.invoke(late, THREAD)
+        assert caught.value.now.effective_call.arguments == {"number": 9000}
+    else:
+        (asked,) = agent.invoke(late, THREAD)["__interrupt__"]
+        assert asked.value["args"] == {"number": 9000}
+    assert (chat.tools["a"].is_paused, chat.tools["a"].attempts) == (True, 1)
 
 
 def test_a_structured_response_does_not_stay_open(chat: Conversation) -> None:

@@ -124,6 +124,34 @@ def test_a_tool_that_interrupts_pauses(chat: Conversation) -> None:
     assert tags == ["pending", "running", "paused", "approved", "running", "completed"]
 
 
+def test_an_answer_to_a_tool_is_for_what_it_has_asked_about(chat: Conversation) -> None:
+    """Another desk has edited the call since: the graph asks whether it may run, then the tool."""
+    sent: list[str] = []
+
+    def mail(to: str) -> str:
+        """Ask, then send a mail."""
+        if interrupt(f"mail {to}?") == "yes":
+            sent.append(to)
+        return "done"
+
+    def asked() -> list[Any]:
+        return [each.value for each in result.get("__interrupt__", ())]
+
+    script = [Said("", (("mail", '{"to": "ann"}', "m"),)), Said(DONE)]
+    graph = compiled(Ledger(chat), script, mail)
+    result = graph.invoke(ASKS, THREAD)
+    assert asked() == ["mail ann?"]
+    chat.approve("m", {"to": "eve"}, by="grace")
+    with chat.running("m") as attempt:
+        attempt.pause()
+    result = graph.invoke(Command(resume="yes"), THREAD)
+    assert asked() == [{"call_id": "m", "name": "mail", "args": {"to": "eve"}}]
+    result = graph.invoke(Command(resume=True), THREAD)
+    assert (asked(), sent) == (["mail eve?"], [])
+    result = graph.invoke(Command(resume="yes"), THREAD)
+    assert (asked(), sent) == ([], ["eve"])
+
+
 @pytest.mark.parametrize("answer", [True, False])
 def test_a_host_may_decide_with_a_command(tmp_path: Path, chat: Conversation, answer: bool) -> None:
     """A call of a tool that needs an approval is decided by the value that resumes the graph."""
