@@ -118,6 +118,7 @@ class StepAnswers:
         if self._pad is None:
             yield
             return
+        self._waiting.pop(tool.id, None)
         before = config["configurable"]
         in_force = tool.revision.digest
         given = self._answers.get(tool.id, [])
@@ -163,9 +164,10 @@ class StepAnswers:
         if not self._questions or self._pad is None:
             return None
         _, call_id, first = min(self._questions, key=lambda asked: asked[0])
-        others = {
+        asked_now = {other: question for _, other, question in self._questions}
+        others = {  # a step that ends early leaves some that wait unasked
             other: question.encoded()
-            for _, other, question in self._questions
+            for other, question in {**self._waiting, **asked_now}.items()
             if question.kind != "approval"
         }
         note = {_CALL: call_id, _KIND: first.kind, _SEEN: str(first.seen), _WAITING: others}
