@@ -15,7 +15,7 @@ The rule for a call that a framework is about to run:
    asked. It is refused for a call that has changed since, as one that comes too late.
 6. A text of the library that a framework hands back is no answer, and no words of a user: a call
    stays as it is until something happens to it.
-6. An attempt has a lease, which is renewed while it runs. While a worker is at a call, `resume`
+7. An attempt has a lease, which is renewed while it runs. While a worker is at a call, `resume`
    does nothing, and raises `CallUnderWay`.
 """
 

@@ -86,7 +86,7 @@ def lang_tools(tools: Tools) -> list[BaseTool]:
     ]
 
 
-async def told_after(answer: bool, graph: Any, config: Any) -> str:
+async def questions_after(answer: bool, graph: Any, config: Any) -> str:
     """Return what a graph asks after the host's answer, which its text has for the person."""
     result = await graph.ainvoke(Command(resume=answer), config)
     return str([asked.value for asked in result.get("__interrupt__", ())])

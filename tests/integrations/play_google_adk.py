@@ -129,6 +129,6 @@ async def play(play: Play, tools: Tools) -> Played:
                 changed = error.__cause__  # ADK wraps what a plugin raises
                 if not isinstance(changed, CallChanged):
                     raise
-                return Played(told=str(changed.now.effective_call.arguments))
+                return Played(shown=str(changed.now.effective_call.arguments))
             return Played(words(late))
         return Played(words(events), model.asked)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from integrations.langchain_model import ScriptedModel, lang_tools, streamed_text, told_after
+from integrations.langchain_model import ScriptedModel, lang_tools, streamed_text, questions_after
 from integrations.scenes import Play, Played, Tools
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
@@ -60,6 +60,6 @@ async def play(play: Play, tools: Tools) -> Played:
             result = await graph.ainvoke(given, config)
         if play.answer is not None:
             tools.change_mail()
-            return Played(told=await told_after(play.answer, graph, config))
+            return Played(shown=await questions_after(play.answer, graph, config))
     text = "" if "__interrupt__" in result else str(result["messages"][-1].text)
     return Played(text, model.asked)

@@ -65,5 +65,5 @@ async def play(play: Play, tools: Tools) -> Played:
             try:
                 result = await ledger.run(agent, state, run_config=config)
             except CallChanged as changed:
-                return Played(told=str(changed.now.effective_call.arguments))
+                return Played(shown=str(changed.now.effective_call.arguments))
         return Played("" if result.interruptions else str(result.final_output))

@@ -84,5 +84,5 @@ async def play(play: Play, tools: Tools) -> Played:
                     capabilities=[ledger],
                 )
             except CallChanged as changed:
-                return Played(told=str(changed.now.effective_call.arguments))
+                return Played(shown=str(changed.now.effective_call.arguments))
         return Played(result.output if isinstance(result.output, str) else "")

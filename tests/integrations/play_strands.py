@@ -93,5 +93,5 @@ async def play(play: Play, tools: Tools) -> Played:
             asked = result.interrupts[0].id
             reply: Any = {"interruptResponse": {"interruptId": asked, "response": play.answer}}
             result = await agent.invoke_async([reply])
-            return Played(told=str([each.reason for each in result.interrupts or ()]))
+            return Played(shown=str([each.reason for each in result.interrupts or ()]))
         return Played("" if result.interrupts else str(result).strip(), model.asked)

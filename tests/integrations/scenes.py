@@ -134,13 +134,13 @@ class Play(msgspec.Struct, frozen=True, kw_only=True):
 class Played(msgspec.Struct):
     """What came of it: the final text, empty if the run waits for a decision.
 
-    `asked` is the last request of one that has a store of its own. `told` is what the host reads of
+    `asked` is the last request of one that has a store of its own. `shown` is what the host reads of
     a call after its answer.
     """
 
     text: str = ""
     asked: str = ""
-    told: str = ""
+    shown: str = ""
 
 
 FIND_7 = ("find_order", '{"number": 7}')
@@ -422,12 +422,12 @@ class Scenes:
 
     @pytest.mark.parametrize("answer", [True, False])
     def test_a_late_answer_decides_nothing(self, tmp_path: Path, answer: bool) -> None:
-        """It is one on what the call was; the host reads what the call is, and the log decides."""
+        """The host reads what the call is now, and the log decides."""
         if "a late answer" in FRAMEWORKS[self.framework][1]:
             pytest.skip("the framework has no answer of its own")
         url = url_in(tmp_path)
         played = self._play(Play(url=url, script=MAIL, answer=answer))
-        assert (played.text, "eve" in played.told) == ("", True), played
+        assert (played.text, "eve" in played.shown) == ("", True), played
         with EventStore.open(url) as store:
             chat = store.conversation(CHAT)
             mail = chat.tools["call_m"]
