@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from integrations.langchain_model import ScriptedModel, lang_tools, streamed_text, questions_after
+from integrations.langchain_model import ScriptedModel, lang_tools, questions_after, streamed_text
 from integrations.scenes import Play, Played, Tools
 from langchain.agents import create_agent
 from langchain.agents.middleware import ToolErrorMiddleware

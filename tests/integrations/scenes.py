@@ -134,8 +134,8 @@ class Play(msgspec.Struct, frozen=True, kw_only=True):
 class Played(msgspec.Struct):
     """What came of it: the final text, empty if the run waits for a decision.
 
-    `asked` is the last request of one that has a store of its own. `shown` is what the host reads of
-    a call after its answer.
+    `asked` is the last request of one that has a store of its own. `shown` is what the host reads
+    of a call after its answer.
     """
 
     text: str = ""
