@@ -589,7 +589,11 @@ def settle(
             event = ToolCompleted(
                 call_id, response, tool.attempts, synthetic=True, by=by, reason=reason
             )
-        if not tool.in_doubt:
+        if run_again:
+            state.check_readable()
+            if tool.effective_call.raw is not None:
+                raise UnparsedArguments(call_id, tool.effective_call.raw)
+        if not state.leaves_doubt(tool):
             _check_settled(tool, event)
         return (event,)
 

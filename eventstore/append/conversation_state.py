@@ -386,12 +386,25 @@ class ConversationState:
         if entry is not None:
             return entry.tool
         if call_id not in self.known:
-            if self.unreadable is not None:
-                raise _refused_start(self.conversation_id, *self.unreadable)
+            self.check_readable()
             raise UnknownCall(call_id, self.conversation_id)
         if call_id in self.settled_uncommitted:
             return self.settled_uncommitted[call_id]
         return look_up({call_id})[call_id]
+
+    def leaves_doubt(self, tool: Tool) -> bool:
+        """Return whether a call may have taken effect, also by a step that cannot be read."""
+        is_open = type(tool.status) not in _SETTLED
+        return tool.in_doubt or (is_open and self.unreadable is not None)
+
+    def check_readable(self) -> None:
+        """Raise an error if the conversation has an event that cannot be read: nothing may start.
+
+        Raises:
+            StoreCorrupt, SchemaTooNew: it has one.
+        """
+        if self.unreadable is not None:
+            raise _refused_start(self.conversation_id, *self.unreadable)
 
     def in_the_way(self, tool: Tool, effect: SameEffect) -> Tool | None:
         """Return the call that stands in the way of `tool`, because it asks for the same."""
@@ -444,8 +457,8 @@ class ConversationState:
                 kept.append(event)
                 continue
             encode, evolve, tag = step
-            if tag == "running" and self.unreadable is not None:
-                raise _refused_start(self.conversation_id, *self.unreadable)
+            if tag == "running":
+                self.check_readable()
             event, payload, new_digest = encode(given)
             call_id = event.call.id if tag == "pending" else event.call_id
             entry = tools.get(call_id) or self.open.get(call_id)

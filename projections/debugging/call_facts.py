@@ -241,6 +241,8 @@ class LogFacts:
         text = failure.message
         if failure.http_status and str(failure.http_status) not in text:
             text = f"{text} (HTTP {failure.http_status})"
+        if event.by is not None:
+            text = f"{text} (settled by {event.by})"
         error = CallError(recorded.version, text, str(failure.kind), call)
         if call is None:
             self.errors.append(error)

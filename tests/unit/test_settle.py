@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,11 +20,13 @@ from eventstore import (
     Failed,
     FunctionTool,
     IllegalTransition,
+    StoreCorrupt,
     Tool,
     ToolCompleted,
     ToolFailed,
+    UnparsedArguments,
 )
-from projections import doubts, error_statistics, model_history, resume_plan
+from projections import doubts, error_statistics, model_history, resume_plan, why
 
 
 def begun(chat: Conversation) -> Tool:
@@ -140,6 +145,33 @@ def test_a_settlement_without_an_outcome_is_refused(
     with pytest.raises((TypeError, ValueError), match=error):
         chat.settle(tool.id, **{"seen": tool, **given})
     assert chat.version == version
+
+
+def test_a_call_of_which_a_step_cannot_be_read_is_settled(tmp_path: Path) -> None:
+    """It is in the inbox; nothing may run in such a conversation, and so it does not run again."""
+    url = f"sqlite:///{tmp_path / 'agent.db'}"
+    with EventStore.open(url) as store:
+        tool = begun(store.conversation("c"))
+    with closing(sqlite3.connect(tmp_path / "agent.db")) as database, database:
+        database.execute("UPDATE toolledger_events SET payload = '{' WHERE tag = 'running'")
+    with EventStore.open(url) as store:
+        chat = store.conversation("c")
+        (doubt,) = doubts(store)
+        with pytest.raises(StoreCorrupt):
+            chat.settle(tool.id, seen=doubt.revision, run_again=True)
+        chat.settle(tool.id, seen=doubt.revision, failed="no such payment", by="ann")
+        assert doubts(store) == []
+        assert not resume_plan(chat.events()).unknown
+        assert "settled by ann" in str(why(chat.events()))
+
+
+def test_arguments_that_are_no_object_do_not_run_again(chat: Conversation) -> None:
+    """Nothing can run with them."""
+    call = {"id": "c1", "type": "function", "function": {"name": "pay", "arguments": "{oops"}}
+    message = {"role": "assistant", "content": None, "tool_calls": [call]}
+    (tool,) = chat.record_messages([message])
+    with pytest.raises(UnparsedArguments):
+        chat.settle(tool.id, seen=tool, run_again=True)
 
 
 def test_asyncio_settles_as_well(chat: Conversation) -> None:
