@@ -70,14 +70,14 @@ FINISH_REASONS: Final[dict[str, dict[str, Ending]]] = {
         withheld="ERROR_TOXIC",
         broken="ERROR TIMEOUT USER_CANCEL",
     ),
-    # google-genai 2.34: types.FinishReason, and of the API's reference MALFORMED_RESPONSE,
+    # google-genai 3.6: types.FinishReason, and of the API's reference MALFORMED_RESPONSE,
     # MISSING_THOUGHT_SIGNATURE and MODEL_ARMOR
     "gemini": _table(
         whole="STOP",
         truncated="MAX_TOKENS CONTINUATION",
         withheld=(
             "SAFETY RECITATION LANGUAGE BLOCKLIST PROHIBITED_CONTENT SPII IMAGE_SAFETY "
-            "IMAGE_PROHIBITED_CONTENT IMAGE_RECITATION MODEL_ARMOR"
+            "IMAGE_PROHIBITED_CONTENT IMAGE_RECITATION MODEL_ARMOR ESCALATION PUP_LIMITED_DISABLED"
         ),
         malformed=(
             "MALFORMED_FUNCTION_CALL UNEXPECTED_TOOL_CALL MALFORMED_RESPONSE "

@@ -1551,7 +1551,8 @@ def test_a_run_becomes_a_test_that_passes(run: Command, store: EventStore) -> No
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/test_chat.py"],
         cwd=run.folder,
-        env=run.environment | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},  # which takes a second
+        # Plugins take a second, and options of the outer run may be theirs.
+        env=run.environment | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": ""},
         capture_output=True,
         text=True,
         timeout=PATIENCE,
