@@ -148,7 +148,7 @@ def test_a_settlement_without_an_outcome_is_refused(
 
 
 def test_a_call_of_which_a_step_cannot_be_read_is_settled(tmp_path: Path) -> None:
-    """It is in the inbox; nothing may run in such a conversation, and so it does not run again."""
+    """The inbox lists it. Nothing may run in such a conversation, and so it does not run again."""
     url = f"sqlite:///{tmp_path / 'agent.db'}"
     with EventStore.open(url) as store:
         tool = begun(store.conversation("c"))
