@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
-from sqlalchemy import Connection, create_engine, inspect, text
+from sqlalchemy import Connection, NullPool, create_engine, inspect, text
 from support import unmeasured
 from support.migrating import killed
 from support.statements import after_statements
@@ -139,7 +139,8 @@ def test_a_new_store_is_what_the_migrations_make(connection: Connection, path: P
     epochs = set()
     for number in range(2):
         url = f"sqlite:///{path.with_name(str(number))}"
-        with EventStore.open(url) as store, closing(create_engine(url).connect()) as made:
+        engine = create_engine(url, poolclass=NullPool)  # whose connections close
+        with EventStore.open(url) as store, engine.connect() as made:
             assert list(store.verify()) == []
             epochs.add(store.session.storage.epoch)
             for rows in (
@@ -149,7 +150,6 @@ def test_a_new_store_is_what_the_migrations_make(connection: Connection, path: P
                 "SELECT id, lanes FROM toolledger_store",
             ):
                 assert made.execute(text(rows)).all() == connection.execute(text(rows)).all()
-            made.engine.dispose()
     epochs.update(
         epoch for (epoch,) in connection.execute(text("SELECT epoch FROM toolledger_store"))
     )
