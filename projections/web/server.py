@@ -38,6 +38,7 @@ class Server:
             access_log=False,  # the first address of each visitor holds the token
             server_header=False,
             lifespan="off",
+            ws="none",  # no page uses it; "auto" imports what an old version has of it
             timeout_graceful_shutdown=1,
         )
         self._server = uvicorn.Server(settings)
