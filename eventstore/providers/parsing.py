@@ -13,6 +13,7 @@ from eventstore.domain.failure import Failure
 from eventstore.domain.finish_reasons import why_not_whole
 from eventstore.domain.json_types import JsonObject, JsonValue
 from eventstore.domain.messages import Text
+from eventstore.domain.own_texts import error_of_text
 from eventstore.providers.adapter_protocol import ResultTest
 from eventstore.providers.detection import MESSAGE_PLACE, is_foreign, listed, refuse_foreign
 from eventstore.providers.model import ParsedItem, ParsedMessage, ParsedResult
@@ -40,7 +41,8 @@ def parse(
     """Return the items of messages in a provider's form: dicts, or the SDK's own objects.
 
     `messages` may be a whole request, whose messages are then taken. `is_error` returns whether a
-    result, as the provider wrote it, is a failure; by default, the member `is_error` says so.
+    result, as the provider wrote it, is a failure; by default, the member `is_error` says so, and
+    `{"error":"..."}` as its text does, where the provider has no mark for it.
     `is_rejection` returns whether a person refused the call. No message raises an error.
     """
     given = [*listed(messages, list_key(name))]
@@ -99,8 +101,10 @@ def _in_place(
     items: list[ParsedItem] = []
     places: list[int] = []
     tests = (is_error or bears_error_mark, is_rejection or _never)
-    for item in adapter_of(name).parse(taken, *tests):
-        items.append(item)
+    adapter = adapter_of(name)
+    has_mark = is_error is not None or adapter.error_flag
+    for item in adapter.parse(taken, *tests):
+        items.append(item if has_mark else _error_by_text(item))
         places.append(last - length_hint(given))  # every adapter takes one after the other
     doubtful = [item for item in items if not item.well_formed]
     if len({*places}) < len(messages) or any(map(_is_silent, doubtful)):
@@ -167,6 +171,14 @@ def _has_text(value: JsonValue) -> bool:
         elif isinstance(each, dict):
             open_values += [inner for key, inner in each.items() if key not in _FRAME]
     return False
+
+
+def _error_by_text(item: ParsedItem) -> ParsedItem:
+    """Return an item; a result that is an error by its text says what the error does."""
+    if not isinstance(item, ParsedResult) or item.is_error or item.rejected:
+        return item
+    said = error_of_text(item.text)
+    return item if said is None else msgspec.structs.replace(item, text=said, is_error=True)
 
 
 def bears_error_mark(result: JsonObject) -> bool:

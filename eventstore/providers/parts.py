@@ -13,6 +13,7 @@ from eventstore.domain.json_types import JsonObject, JsonValue, is_json_list, js
 from eventstore.domain.jsonable import readable, safe_repr
 from eventstore.domain.messages import Document, Image, Opaque, Part, Text
 from eventstore.domain.nesting import json_text, too_deep
+from eventstore.domain.own_texts import error_as_text
 from eventstore.providers.media import MEDIA
 from eventstore.providers.model import Answer, Call, Change, Turn
 
@@ -240,7 +241,7 @@ def answer_text(answered: Call | Answer) -> str:
     An error is the object `{"error": "..."}`. The line that the library adds comes last.
     """
     answer = answered.answer if isinstance(answered, Call) else answered
-    text = _encode({"error": answer.text}).decode() if answer.is_error else answer.text
+    text = error_as_text(answer.text) if answer.is_error else answer.text
     return f"{text}\n{answer.note}" if answer.note else text
 
 

@@ -8,8 +8,10 @@ A result answers, in this order:
    a failure; turns later the model has read the failure, and both are kept);
 4. the first later call with its id (the result was logged too early).
 
-An equal repeat is left out. A call without a result whose response is not whole (`finish_reasons`)
-fails. A result that answers no call is kept as a message of role `tool`.
+An equal repeat is left out, also of a failure or a refusal in the words that the model reads. A
+result in the words of a call in doubt is a failure in doubt. A call without a result whose response
+is not whole (`finish_reasons`) fails. A result that answers no call is kept as a message of role
+`tool`.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ from eventstore.domain.events import (
 )
 from eventstore.domain.failure import ErrorKind, Failure
 from eventstore.domain.messages import Image, Opaque, Part, Text
-from eventstore.domain.own_texts import is_own_text
+from eventstore.domain.own_texts import error_of_text, is_own_text, tells_of_doubt, without_note
 from eventstore.domain.statuses import Completed, Failed, Rejected
 from eventstore.domain.tool import Tool
 from eventstore.providers.model import ParsedCall, ParsedItem, ParsedMessage, ParsedResult
@@ -77,7 +79,10 @@ class Conversion(msgspec.Struct):
 
 
 class _Slot(msgspec.Struct, gc=False):
-    """A call that waits for its result; `text` is what answered it."""
+    """A call that waits for its result; `text` is what answered it, `shown` what the model reads.
+
+    `refused`: no result can follow. `error`: a result that is no error replaces it.
+    """
 
     id: str
     provider_id: str | None
@@ -87,6 +92,8 @@ class _Slot(msgspec.Struct, gc=False):
     attempts: int = 0
     text: str | None = None
     error: bool = False
+    refused: bool = False
+    shown: str | None = None
 
     @classmethod
     def of(cls, tool: Tool) -> _Slot:
@@ -96,14 +103,25 @@ class _Slot(msgspec.Struct, gc=False):
         status = tool.status
         if type(status) is Failed:
             slot.text, slot.error = status.failure.message, True
+            slot.shown = status.model_text
         elif type(status) is Completed:
             result = status.response.result
             slot.text = result if isinstance(result, str) else ""
         elif type(status) is Rejected:
-            slot.text = status.reason or ""
+            slot.text, slot.refused = status.reason or "", True
+            slot.shown = status.model_text
         elif tool.is_resolved:
             slot.text = ""
         return slot
+
+    def repeats(self, said: str, *, error: bool) -> bool:
+        """Return whether a result says what has answered the call."""
+        if self.text == said and self.error >= error:
+            return True
+        if not self.error and not self.refused:
+            return False
+        said = without_note(error_of_text(said) or said)
+        return said in (self.text, self.shown)
 
 
 def to_events(
@@ -296,7 +314,9 @@ class _Writer:
         if not item.well_formed:
             self._found(number, _FORM, item.id)
         slot = self._unanswered(item)
-        if is_own_text(item.text) and not self.keeps_own_texts:
+        if tells_of_doubt(item.text):
+            item = msgspec.structs.replace(item, is_error=True)
+        elif is_own_text(item.text) and not self.keeps_own_texts:
             self._found(number, _OWN_TEXT, item.id)
             self._placed.append(None)
             if slot is not None and item.id is None:
@@ -345,7 +365,7 @@ class _Writer:
         rejected = item.rejected and not slot.attempts  # a call that was started cannot be rejected
         error = item.is_error and not rejected
         if slot.text is not None:
-            if slot.text == item.text and slot.error >= error:
+            if slot.repeats(item.text, error=error):
                 self._found(number, _TWICE, slot.id)
                 return False
             if not slot.error or error or rejected or slot.place[0] < self._turn:
@@ -365,7 +385,8 @@ class _Writer:
         if rejected:
             return ToolRejected(slot.id, item.text, provider=provider, native=item.native)
         if item.is_error:
-            failure = Failure(ErrorKind.INTERNAL, item.text)
+            in_doubt = tells_of_doubt(item.text) or None
+            failure = Failure(ErrorKind.INTERNAL, item.text, in_doubt=in_doubt)
             return ToolFailed(
                 slot.id, failure, slot.attempts, item.duration, None, provider, item.native
             )

@@ -8,7 +8,6 @@ from pathlib import Path
 from threading import Barrier, Thread
 from typing import Any
 
-import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -529,7 +528,10 @@ def test_messages_without_calls_are_written_in_batches(chat: Conversation) -> No
     "shown",
     [
         own_texts.NOT_STARTED,
-        msgspec.json.encode({"error": own_texts.UNKNOWN_OUTCOME.format(1)}).decode(),
+        own_texts.error_as_text(own_texts.UNKNOWN_OUTCOME.format(1)),
+        f'"{own_texts.APPROVED}"',
+        f'[{{"type": "text", "text": "{own_texts.NOT_STARTED}", "annotations": []}}]',
+        f'{{"result": {{"error": "{own_texts.AWAITING_APPROVAL}"}}}}',
     ],
 )
 def test_the_librarys_own_text_is_no_result(chat: Conversation, has_ids: bool, shown: str) -> None:
