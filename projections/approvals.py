@@ -76,15 +76,11 @@ class PendingApproval(NotebookText, msgspec.Struct, frozen=True, gc=False):
         return FunctionCall(self.name, self.arguments, self.call_id, self.raw)
 
 
-class PendingApprovals(UnsettledCalls):
-    """The calls that wait for a decision, in any number of conversations."""
-
-    @property
-    def approvals(self) -> list[PendingApproval]:
-        """The calls that wait now, the longest wait first."""
-        return inbox(
-            PendingApproval.of(name, tool) for name, tool in self.unsettled() if tool.is_pending
-        )
+def approvals_among(calls: UnsettledCalls) -> list[PendingApproval]:
+    """Return the calls that wait for a decision, the longest wait first."""
+    return inbox(
+        PendingApproval.of(name, tool) for name, tool in calls.unsettled() if tool.is_pending
+    )
 
 
 def inbox(approvals: Iterable[PendingApproval]) -> list[PendingApproval]:
@@ -113,4 +109,4 @@ def pending_approvals(store: EventStore) -> list[PendingApproval]:
     The log is read from its beginning, in bounded memory; `Projector` keeps the same in a table.
     Every pending call is listed: which of them a person must decide on is for your agent to say.
     """
-    return PendingApprovals().extend(store.read()).approvals
+    return approvals_among(UnsettledCalls().extend(store.read()))

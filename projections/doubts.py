@@ -81,20 +81,17 @@ class Doubt(NotebookText, msgspec.Struct, frozen=True, gc=False):
         return "a step of it cannot be read, or an attempt before it paused ended in doubt"
 
 
-class Doubts(UnsettledCalls):
-    """The calls in doubt, in any number of conversations."""
+def doubts_among(calls: UnsettledCalls, now: int) -> list[Doubt]:
+    """Return the calls in doubt at a time, in microseconds since 1970 UTC, the oldest first.
 
-    def at(self, now: int) -> list[Doubt]:
-        """Return the calls in doubt at a time, in microseconds since 1970 UTC, the oldest first.
-
-        A call whose worker has a lease on it then is under way, and not in doubt.
-        """
-        found = [
-            Doubt.of(name, tool)
-            for name, tool in self.unsettled()
-            if tool.in_doubt and not is_leased(tool, now)
-        ]
-        return sorted(found, key=_order)
+    A call whose worker has a lease on it then is under way, and not in doubt.
+    """
+    found = [
+        Doubt.of(name, tool)
+        for name, tool in calls.unsettled()
+        if tool.in_doubt and not is_leased(tool, now)
+    ]
+    return sorted(found, key=_order)
 
 
 def _order(doubt: Doubt) -> tuple[int, str, str]:
@@ -112,4 +109,4 @@ def doubts(store: EventStore, *, now: Moment | None = None) -> list[Doubt]:
         TypeError, ValueError: `now` is not a time.
     """
     at = time.time_ns() // 1000 if now is None else microseconds_of("now", now)
-    return Doubts().extend(store.read()).at(at)
+    return doubts_among(UnsettledCalls().extend(store.read()), at)

@@ -13,10 +13,11 @@ import msgspec
 
 from eventstore import Recorded, RunEnded, ToolCompleted, ToolFailed, ToolPending, ToolRejected
 from eventstore.domain.one_line import one_line
-from projections.approvals import PendingApproval, PendingApprovals
+from projections.approvals import PendingApproval, approvals_among
 from projections.debugging.error_line import error_line
-from projections.doubts import Doubt, Doubts
+from projections.doubts import Doubt, doubts_among
 from projections.replay import describe
+from projections.unsettled_calls import UnsettledCalls
 
 MAX_NEWEST = 200
 """Events that the page of the newest ones shows."""
@@ -70,24 +71,22 @@ class StoreView:
         self.errors: dict[tuple[str, str], ErrorLine] = {}
         self.errors_by_hour: Counter[int] = Counter()
         self.newest: deque[NewEvent] = deque(maxlen=MAX_NEWEST)
-        self._approvals = PendingApprovals()
-        self._doubts = Doubts()
+        self._unsettled = UnsettledCalls()
         self._tools: dict[tuple[str, str], str] = {}
 
     @property
     def approvals(self) -> list[PendingApproval]:
         """The calls that wait for a decision, the longest wait first."""
-        return self._approvals.approvals
+        return approvals_among(self._unsettled)
 
     def doubts(self) -> list[Doubt]:
         """Return the calls in doubt now, the oldest doubt first."""
-        return self._doubts.at(time.time_ns() // 1000)
+        return doubts_among(self._unsettled, time.time_ns() // 1000)
 
     def extend(self, events: Iterable[Recorded]) -> None:
         """Take in events, each conversation in its order."""
         for recorded in events:
-            self._approvals.apply(recorded)
-            self._doubts.apply(recorded)
+            self._unsettled.apply(recorded)
             self._count(recorded)
             self.newest.append(
                 NewEvent(

@@ -17,7 +17,8 @@ from eventstore.testing import (
     running,
 )
 from projections import pending_approvals
-from projections.approvals import PendingApprovals
+from projections.approvals import approvals_among
+from projections.unsettled_calls import UnsettledCalls
 
 
 def test_pending_calls_of_all_conversations_are_listed() -> None:
@@ -44,14 +45,14 @@ def test_pending_calls_of_all_conversations_are_listed() -> None:
 def test_a_call_that_moved_on_is_not_listed(event: object) -> None:
     """A decision, a start and an end each remove the call from the list."""
     events = log(pending(), message(), event)  # type: ignore[arg-type]
-    assert len(PendingApprovals().extend(events[:2]).approvals) == 1
-    assert PendingApprovals().extend(events).approvals == []
+    assert len(approvals_among(UnsettledCalls().extend(events[:2]))) == 1
+    assert approvals_among(UnsettledCalls().extend(events)) == []
 
 
 def test_a_call_requested_twice_is_listed_once() -> None:
     """Another call under its id does not replace it."""
     events = log(pending(n=1), pending(n=1), pending(n=2))
-    (found,) = PendingApprovals().extend(events).approvals
+    (found,) = approvals_among(UnsettledCalls().extend(events))
     assert found.arguments == {"n": 1}
 
 
@@ -60,4 +61,4 @@ def test_an_imported_call_is_not_listed() -> None:
     call = FunctionCall("f", {}, "x")
     strange = [ToolPending(call, imported=True), ToolPending(FunctionCall("f", {}))]
     events: list[Recorded] = log(*strange, completed("y"))
-    assert PendingApprovals().extend(events).approvals == []
+    assert approvals_among(UnsettledCalls().extend(events)) == []
