@@ -311,18 +311,20 @@ class Conversation:
         """Record what became of a call in doubt, as the outside system was found to have it.
 
         - `completed` is its result: it took effect.
-        - `failed` says why it took none, and never will.
+        - `failed` says why it took none, and never will; only its number starts another attempt.
         - `run_again`: it took none, and the next attempt may begin, as one that was announced.
 
         `seen` is the `Tool` in doubt, or its `revision`: a call that was started again since is not
         settled. The model reads the result, or what `failed` says. The log keeps `by` and `reason`.
-        A worker that has the call under way all the same ends it late: its end is kept, and changes
+        A worker that has the call under way all the same ends it late. What it did stands: a result
+        completes a call that was settled as failed. Every other late end is kept, and changes
         nothing.
 
         Raises:
             CallChanged: the call is not as it was `seen`; nothing was settled.
             IllegalTransition: nothing about the call is in doubt.
-            TypeError, ValueError: not one of the three is given, or `seen` is none.
+            TypeError, ValueError: not one of the three is given, `failed` is blank, or `seen` is
+                no call and no revision.
         """
         return self.session.run(
             commands.settle(
@@ -356,8 +358,9 @@ class Conversation:
         If two workers start one call, one succeeds and the other gets `IllegalTransition`. If the
         last attempt has no recorded end, its outcome is unknown and it may have taken effect; if it
         paused until a person decides, there is no decision; if it failed and no other one was
-        announced, its approval is used up. In these cases the next one is only started with its
-        number passed as `attempt`.
+        announced, its approval is used up; if it was settled as failed, or belongs to the origin of
+        a fork, it is closed. In these cases the next one is only started with its number passed as
+        `attempt`.
 
         With a `lease` (a `timedelta`, or seconds) the attempt counts as under way for so long, and
         no other one starts: not even with its number, unless with `take_over`. See

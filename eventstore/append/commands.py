@@ -24,7 +24,9 @@ from eventstore.domain.calls import FunctionCall, FunctionResponse, is_tool_name
 from eventstore.domain.decision_errors import ApprovalExpired, CallChanged
 from eventstore.domain.equal_calls import EQUAL_CALL, refusal
 from eventstore.domain.events import (
+    FORKED,
     NOT_EXECUTED,
+    RUN_AGAIN,
     SETTLED,
     Event,
     HookAnswer,
@@ -311,7 +313,7 @@ def start(
     With `now` (microseconds since 1970 UTC), a call that is paused, or deferred to a later time, is
     not started. Neither is one that was edited, started or paused since it was `checked`. An
     approval ends by the clock of the store, not by `now`. With `effect`, a call that asks for the
-    same as one in doubt is rejected.
+    same as one in doubt is rejected; one that has failed stays so.
     """
 
     def decide(state: ConversationState, look_up: LookUp) -> Sequence[Event]:
@@ -325,14 +327,11 @@ def start(
             return (taken_back,)
         if _has_expired(tool, state.now):
             raise ApprovalExpired("running", tool)
-        if effect is not None and isinstance(tool.status, Pending | Approved):
-            first = state.in_the_way(tool, effect)
-            if first is not None:
-                return (_refused(tool, first),)
+        first = None if effect is None or tool.in_doubt else state.in_the_way(tool, effect)
+        if first is not None:
+            return (_refused(tool, first),)
         number = tool.attempts + 1 if attempt is None else attempt
         arguments = tool.effective_call.arguments
-        if claim is NO_CLAIM:
-            return (ToolRunning(call_id, number, arguments),)
         return (ToolRunning(call_id, number, arguments, (), claim.lease, claim.worker_of(number)),)
 
     def result(done: PendingAppend) -> Tool:
@@ -391,6 +390,13 @@ def _is_unchanged(checked: Tool, now: Tool) -> bool:
 
 
 def _refused(tool: Tool, first: Tool) -> ToolRejected:
+    """Return the rejection of a call that asks for the same as `first`.
+
+    Raises:
+        IllegalTransition: the call has failed before, and waits for its next attempt.
+    """
+    if type(tool.status) is Failed:
+        raise IllegalTransition("Failed", "running", tool.id, refusal(first))
     details: JsonObject = {"kind": NOT_EXECUTED, "reason": EQUAL_CALL, "equal_call": first.id}
     return ToolRejected(tool.id, refusal(first), "rule", EQUAL_CALL, details)
 
@@ -421,12 +427,21 @@ def _check_known(tool: Tool) -> None:
     status = tool.status
     if tool.in_doubt:
         why = f"{_what_left_a_doubt(tool)}, it may have taken effect; to run it all the same"
+    elif type(status) is Failed and status.failure.code in _CLOSED_AS:
+        why = f"{_CLOSED_AS[status.failure.code]}; to run it all the same"
     elif type(status) is Failed and tool.approval_used:
         why = "its approval was for what has failed; to run it once more"
     else:
         return
     reason = f"{why} pass attempt={tool.attempts + 1}"
     raise IllegalTransition(status.name, "running", tool.id, reason)
+
+
+_CLOSED_AS = {
+    FORKED: "it belongs to the origin of this copy, where it may have run",
+    SETTLED: "it was settled as failed for good",
+}
+"""The codes of failures that no attempt follows by itself, and what they mean."""
 
 
 def _what_left_a_doubt(tool: Tool) -> str:
@@ -575,8 +590,11 @@ def settle(
         raise ValueError("pass one of completed=, failed= and run_again=True")
     if cast("object", seen) is None:
         raise TypeError("seen is None: pass the Tool that you looked up, or its `revision`")
+    if failed is not None and not str(failed).strip():
+        raise ValueError(f"failed is {failed!r}: say why the call has not taken effect")
     said = failed or "it has not taken effect: it may run again"
-    failure = Failure(ErrorKind.PERMANENT, said, code=SETTLED, in_doubt=False)
+    code = RUN_AGAIN if run_again else SETTLED
+    failure = Failure(ErrorKind.PERMANENT, said, code=code, in_doubt=False)
 
     def decide(state: ConversationState, look_up: LookUp) -> Sequence[Event]:
         tool = state.tool(call_id, look_up)

@@ -75,11 +75,8 @@ class CallLog:
         command = commands.start(
             self.conversation_id, before.id, number, now, before, effect, claim
         )
-        try:
+        with claim.unless_refused():
             is_written = yield from self.write(call, command)
-        except BaseException:
-            claim.release()
-            raise
         if is_written and type(call.tool.status) is Running:
             return StartedAttempt(self.conversation_id, call.tool, claim.hold)
         claim.release()

@@ -152,7 +152,13 @@ class ToolFailed(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 SETTLED = "settled"
-"""The code of a failure by which a person says that no attempt of a call has taken effect."""
+"""The code of a failure by which a person says that a call took no effect, and never will."""
+
+RUN_AGAIN = "run_again"
+"""The code of a failure by which a person says that a call took no effect, and may run again."""
+
+SETTLEMENTS = frozenset({SETTLED, RUN_AGAIN})
+"""The codes of failures by which a person settles a doubt about all attempts of a call."""
 
 FORKED = "forked"
 """The code of a failure, or of a rejection, in a copy: the call belongs to its origin."""

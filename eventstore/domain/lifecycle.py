@@ -35,7 +35,7 @@ from eventstore.domain.calls import same_json
 from eventstore.domain.decision_errors import CallChanged
 from eventstore.domain.events import (
     FORKED,
-    SETTLED,
+    SETTLEMENTS,
     ToolApproved,
     ToolCompleted,
     ToolEvent,
@@ -302,11 +302,11 @@ def _failed(tool: Tool | None, event: ToolFailed, at: int | None, fingerprint: s
     if tool is None or type(tool.status) not in _FAILABLE:
         raise _illegal(tool, event)
     if type(tool.status) is Failed and not (_settles(event) and tool.in_doubt):
-        if event.failure.code == SETTLED and tool.status.failure == event.failure:
+        if event.failure.code in SETTLEMENTS and tool.status.failure == event.failure:
             return tool
         raise _illegal(tool, event)
     # In a copy, what took effect did so in the origin.
-    of_all_attempts = event.failure.code in (SETTLED, FORKED)
+    of_all_attempts = event.failure.code in {*SETTLEMENTS, FORKED}
     before = type(tool.status) is Running and tool.ended_in_doubt and not of_all_attempts
     return replace(
         tool,

@@ -253,9 +253,6 @@ class AsyncRecordedRunner:
             return last
         return await last.get_final_message()
 
-    async def _open_ones_wait(self) -> bool:
-        return await self._run_open(await self._call(self._turn.last))
-
     async def _record(self, message: BetaMessage) -> list[Tool]:
         return await self._call(lambda: self._turn.record(message))
 

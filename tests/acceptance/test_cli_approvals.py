@@ -449,7 +449,7 @@ def test_doubts_are_listed_and_settled(run: Command, store: EventStore) -> None:
     out, _ = run("settle", "other", "d2", "--failed", "no such", "--by", "ann", "--reason", "asked")
     assert out.startswith("settled as failed: refund")
     out, _ = run("settle", "other", "d3", "--run-again", "--json")
-    assert json.loads(out)["status"]["failure"]["code"] == "settled"
+    assert json.loads(out)["status"]["failure"]["code"] == "run_again"
     assert "(settled by ann: asked)" in run("show", "other")[0]
     tools = chat.tools
     assert tools["d1"].response is not None

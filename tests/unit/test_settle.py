@@ -83,6 +83,9 @@ def test_a_call_that_took_no_effect_has_failed(chat: Conversation, in_doubt: Any
     assert [step.action for step in resume_plan(chat.events()).steps] == ["done"]
     assert "no such payment" in str(model_history(chat.events()).render("openai"))
     assert error_statistics(chat.events()).overall.terminal_failures == 1
+    with pytest.raises(IllegalTransition, match="it was settled as failed for good; to run it all"):
+        chat.start(tool.id)
+    assert chat.start(tool.id, attempt=done.attempts + 1).in_doubt
 
 
 @pytest.mark.parametrize("in_doubt", DOUBTS)
@@ -132,6 +135,7 @@ def test_a_call_that_was_started_since_is_not_settled(chat: Conversation) -> Non
         ({}, "pass one of completed=, failed= and run_again=True"),
         ({"completed": None, "failed": "no"}, "pass one of"),
         ({"failed": "no", "run_again": True}, "pass one of"),
+        ({"failed": " "}, "failed is ' ': say why the call has not taken effect"),
         ({"failed": "no", "seen": None}, "seen is None: pass the Tool"),
         ({"failed": "no", "seen": "1"}, "no revision of a call"),
     ],

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from support.dispatchers import answers, make
 
-from eventstore import AsyncEventStore, Conversation, FunctionTool
+from eventstore import AsyncEventStore, Conversation, FunctionTool, IllegalTransition, RetryPolicy
 from eventstore.domain.tool import Tool
 
 
@@ -96,9 +96,31 @@ def test_the_arguments_that_run_are_compared(kind: str, chat: Conversation) -> N
 
 def test_a_fork_does_not_forget_what_its_origin_began(kind: str, chat: Conversation) -> None:
     """Only the origin knows the outcome, and the copy does not try again."""
-    in_doubt(chat)
+    first = in_doubt(chat)
     copy = chat.fork(chat.version, "copy")
     assert ran(kind, copy, {"order": 8}) == 0
+    with pytest.raises(IllegalTransition, match=r"origin of this copy.*pass attempt=2"):
+        copy.start(first.id)
+
+
+@pytest.mark.parametrize("again", ["announced", "settled"])
+def test_a_next_attempt_does_not_begin_beside_a_doubt(
+    kind: str, chat: Conversation, again: str
+) -> None:
+    """The attempt begins once it is known that the equal call took no effect."""
+    bank = Bank()
+    tool = FunctionTool(bank.refund, retry=RetryPolicy(max_attempts=3, initial_backoff=0))
+    first = in_doubt(chat)
+    if again == "announced":
+        chat.fail(first.id, "busy", delay=0)
+    else:
+        chat.settle(first.id, seen=first, run_again=True)
+    second = in_doubt(chat)
+    (left,) = make(kind, chat, [tool]).resume()[:1]
+    assert (bank.paid, left.status.name, left.attempts) == ([], "Failed", 1)
+    chat.settle(second.id, seen=second, failed="the bank has no such refund")
+    make(kind, chat, [tool]).resume()
+    assert bank.paid == [8]
 
 
 def test_equal_calls_of_one_turn_run_after_one_another(kind: str, chat: Conversation) -> None:

@@ -13,14 +13,13 @@ from eventstore.domain.own_texts import error_as_text, error_of_text
 from eventstore.providers.registry import ProviderName, list_key
 from projections import model_history
 
-CUT_OFF = why_not_whole("openai", "length")
 SECRET = Failure.from_exception(RuntimeError("at 10.0.0.7"))
-ENDS = {
+ENDS: dict[str, str | Failure] = {
     "failed": "card declined",
     "failed with other words for the model": Failure(
         SECRET.kind, SECRET.message, model_message="try later"
     ),
-    "cut off": CUT_OFF,
+    "cut off": why_not_whole("openai", "length") or "",
     "in doubt": Failure(SECRET.kind, "hung up", in_doubt=True),
 }
 
@@ -31,7 +30,7 @@ def talk(chat: Conversation) -> None:
     chat.turn("", [FunctionCall.of("refund", {"order": 7}, "call12345")])
 
 
-def prompt_of(chat: Conversation, provider: str) -> list[Any]:
+def prompt_of(chat: Conversation, provider: ProviderName) -> list[Any]:
     """Return the messages that the model reads."""
     messages: list[Any] = model_history(chat).render(provider)[list_key(provider)]
     return messages
@@ -40,7 +39,7 @@ def prompt_of(chat: Conversation, provider: str) -> list[Any]:
 @pytest.mark.parametrize("provider", get_args(ProviderName))
 @pytest.mark.parametrize("end", [*ENDS, "rejected", "rejected with a reason"])
 def test_a_failure_or_refusal_that_is_handed_back_changes_nothing(
-    chat: Conversation, store: EventStore, provider: str, end: str
+    chat: Conversation, store: EventStore, provider: ProviderName, end: str
 ) -> None:
     """In the conversation itself it is known; in another one the call has not been completed.
 
@@ -86,7 +85,7 @@ def test_only_an_error_as_it_is_written_here_is_read_as_one(text: str, said: str
 
 @pytest.mark.parametrize("provider", ["openai", "openai-responses", "cohere"])
 def test_the_words_of_a_doubt_are_a_doubt_wherever_they_stand(
-    chat: Conversation, provider: str
+    chat: Conversation, provider: ProviderName
 ) -> None:
     """A framework may have put them into JSON, or taken the mark of an error away."""
     talk(chat)
