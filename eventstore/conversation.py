@@ -518,9 +518,13 @@ class Conversation:
     ) -> list[Tool]:
         """Record messages in a provider's form, as one append.
 
+        They are new ones: what is in the log already is recorded again, its calls under other ids.
+        A front end that sends the whole history each time is for `import_messages`.
+
         A call id that the provider repeats is made unique, and a missing one is minted; the
         result gets the same id. A result that answers no call is kept as text. `is_error` is
-        called with a result as its provider wrote it, and returns whether it is a failure;
+        called with a result as its provider wrote it, and returns whether it is a failure; without
+        it a mark decides, or the text `{"error":"..."}` where the provider has no mark.
         `is_rejection` returns whether a person refused the call. Of a whole request, its list is
         recorded.
 
