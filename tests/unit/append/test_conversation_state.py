@@ -12,6 +12,7 @@ from eventstore.append.call_ids import mint_call_id
 from eventstore.append.conversation_state import ConversationState, StagedEvents
 from eventstore.append.encoding import encode_event
 from eventstore.append.event_ids import event_ids
+from eventstore.append.tool_fold import equal_result, fold_tools
 from eventstore.domain.calls import FunctionCall, FunctionResponse
 from eventstore.domain.events import (
     Event,
@@ -24,7 +25,12 @@ from eventstore.domain.events import (
 from eventstore.domain.fingerprint import digest
 from eventstore.domain.statuses import Rejected
 from eventstore.domain.tool import Tool
-from eventstore.errors import IllegalTransition, UnencodableEvent, UnhashableArguments
+from eventstore.errors import (
+    IllegalTransition,
+    StoreCorrupt,
+    UnencodableEvent,
+    UnhashableArguments,
+)
 from eventstore.testing import (
     NOON,
     approved,
@@ -154,6 +160,17 @@ def test_the_first_event_that_cannot_be_read_is_kept() -> None:
     assert state_of(other, first, second).unreadable == (2, first)
 
 
+def test_nothing_starts_beside_an_event_that_cannot_be_read() -> None:
+    """Each open call is in doubt, because the event may be its start; one that has ended is not."""
+    state = state_of(pending("1"), pending("2"), completed("2"), UnknownEvent("running", 1, "{"))
+    with pytest.raises(StoreCorrupt):
+        stage(state, running("1"))
+    assert len(stage(state, rejected("1")).drafts) == 1
+    calls = fold_tools(log(pending("1"), pending("2"), completed("2")))
+    assert [state.leaves_doubt(calls[name]) for name in "12"] == [True, False]
+    assert not state_of(pending("1")).leaves_doubt(calls["1"])
+
+
 def test_staging_changes_nothing() -> None:
     """A staged event does not change the state before it is stored."""
     state = state_of(pending("1"))
@@ -247,6 +264,22 @@ def test_the_last_response_is_kept_with_what_completed_it() -> None:
     state = state_of(RESPONDED, of_another, of_it, of_another)
     assert state.last_response == (1, RESPONDED.completed_by(of_it))
     assert state_of(of_another).last_response is None
+
+
+def test_a_further_piece_of_a_turn_begins_no_other_one() -> None:
+    """The next call of the turn stands behind those before the piece."""
+    piece = MessageAdded("assistant", (), turn=1)
+    assert state_of(piece, in_turn(1), piece).next_turn() == (1, 1)
+
+
+def test_the_result_of_an_equal_call_is_the_last_one_that_completed() -> None:
+    """A call that failed gives none, and neither does one with other arguments."""
+    calls = [pending(name, n=name == "4") for name in "12345"]
+    ends = [completed("1", "old"), completed("2", "new"), failed("3"), completed("4", "other")]
+    events = log(*calls, *ends)
+    found = equal_result(events, fold_tools(events)["5"])
+    assert found is not None
+    assert found.response.result == "new"
 
 
 def test_a_call_joins_behind_the_place_that_the_last_one_was_given() -> None:
