@@ -54,7 +54,7 @@ ROOMS = {
     ),
     "codec": (
         ["eventstore/domain/codec.py"],
-        ["tests/unit/domain", "tests/golden"],
+        ["tests/unit/domain", "tests/unit/test_nesting.py", "tests/golden"],
     ),
     "feed": (
         ["eventstore/subscriptions/feed.py"],

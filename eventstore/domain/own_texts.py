@@ -164,13 +164,14 @@ def _only_text(value: Any) -> str | None:
     for _ in range(2 * _DEEPEST):
         if isinstance(value, str):
             return value
-        inner = cast("list[Any]", value)
         if isinstance(value, dict):
             members = cast("dict[str, Any]", value)
             inner = [each for name, each in members.items() if name != "type"]
-        elif not isinstance(value, list):
+        elif isinstance(value, list):
+            inner = cast("list[Any]", value)
+        else:
             return None
-        texts = [each for each in inner if each and isinstance(each, str | list | dict)]
+        texts: list[Any] = [each for each in inner if each and type(each) in (str, list, dict)]
         if len(texts) != 1:
             return None
         value = texts[0]
