@@ -19,6 +19,7 @@ from eventstore.append.encoding import encode_event
 from eventstore.append.inputs import check_event, failure_of, is_unplaced, times_at_source
 from eventstore.append.leases import NO_CLAIM, Claim, check_not_under_way
 from eventstore.append.pending_append import Decide, PendingAppend
+from eventstore.append.places import calls_at, event_id_at, event_ids_at, place_of_step
 from eventstore.domain.arguments import check_version, event_ids_as_bytes, in_microseconds
 from eventstore.domain.calls import FunctionCall, FunctionResponse, is_tool_name, same_json
 from eventstore.domain.decision_errors import ApprovalExpired, CallChanged
@@ -98,6 +99,22 @@ def with_hooks(command: Command[T_co], hooks: tuple[HookAnswer, ...]) -> Command
     return replace(command, decide=decide)
 
 
+def told_once(command: Command[list[Tool]], place: bytes) -> Command[list[Tool]]:
+    """Return the command, which stores its events once; told again, it returns their calls."""
+    known = [event_id_at(place, 0)]
+
+    def decide(state: ConversationState, look_up: LookUp) -> Sequence[Event]:
+        events = command.decide(state, look_up)
+        return IdentifiedEvents(events, event_ids_at(place, len(events)))
+
+    def result(done: PendingAppend) -> list[Tool]:
+        if done.stored_ids >= set(known):
+            return calls_at(done, place)
+        return command.result(done)
+
+    return replace(command, decide=decide, result=result, event_ids=known, exclusive=True)
+
+
 def on_seen(command: Command[T_co], call_id: str, seen: Seen | None) -> Command[T_co]:
     """Return the command, refused with `CallChanged` where the call is not as it was `seen`.
 
@@ -153,17 +170,25 @@ def append(
         return IdentifiedEvents(placed, times=times) if times else placed
 
     def result(done: PendingAppend) -> list[Recorded]:
-        recorded = done.recorded()
-        if len(recorded) == len(ids) or not ids:
-            return recorded
-        wanted = {event_id.hex() for event_id in ids}
-        return [found for found in done.read_log(conversation_id) if found.event_id in wanted]
+        return _recorded_under(done, ids)
 
     return Command(conversation_id, decide, result, expected_version, ids, exclusive=bool(ids))
 
 
+def _recorded_under(done: PendingAppend, ids: Sequence[bytes]) -> list[Recorded]:
+    """Return what was written, or was there under these ids before."""
+    recorded = done.recorded()
+    if len(recorded) == len(ids) or not ids:
+        return recorded
+    wanted = {event_id.hex() for event_id in ids}
+    return [found for found in done.read_log(done.conversation_id) if found.event_id in wanted]
+
+
 def add_message(
-    conversation_id: str, role: str, content: str | Part | Sequence[Part]
+    conversation_id: str,
+    role: str,
+    content: str | Part | Sequence[Part],
+    step: str | None = None,
 ) -> Command[Recorded]:
     """Add a message; see `Conversation.add_message`."""
     if role not in ROLES or role == "tool":
@@ -172,12 +197,16 @@ def add_message(
             "(a tool's answer is complete() or fail())"
         )
     parts = as_parts(content)
+    ids = [] if step is None else [event_id_at(place_of_step(step, (role, parts)), 0)]
 
     def decide(state: ConversationState, _: LookUp) -> Sequence[Event]:
         turn = state.turn + 1 if role == "assistant" else None
         return (MessageAdded(role, parts, turn),)
 
-    return Command(conversation_id, decide, _first_recorded)
+    def result(done: PendingAppend) -> Recorded:
+        return _recorded_under(done, ids)[0]
+
+    return Command(conversation_id, decide, result, None, ids, exclusive=bool(ids))
 
 
 def request(
@@ -198,7 +227,10 @@ def request(
 
 
 def turn(
-    conversation_id: str, content: str | Part | Sequence[Part], calls: Sequence[FunctionCall]
+    conversation_id: str,
+    content: str | Part | Sequence[Part],
+    calls: Sequence[FunctionCall],
+    step: str | None = None,
 ) -> Command[list[Tool]]:
     """Record what the model said and the calls that it made; see `Conversation.turn`."""
     parts = () if content == "" else as_parts(content)
@@ -208,7 +240,11 @@ def turn(
     def decide(state: ConversationState, _: LookUp) -> Sequence[Event]:
         return state.placed(events)
 
-    return Command(conversation_id, decide, PendingAppend.tools)
+    command = Command(conversation_id, decide, PendingAppend.tools)
+    if step is None:
+        return command
+    asked = [(call.id, call.name, call.arguments, call.raw) for call in calls]
+    return told_once(command, place_of_step(step, (parts, asked)))
 
 
 def _asked_for(call: object) -> Event:
@@ -627,7 +663,3 @@ def _check_settled(tool: Tool, event: ToolEvent) -> None:
         return
     reason = f"nothing about it is in doubt: it is {status.name}"
     raise IllegalTransition(status.name, event.tag, tool.id, reason)
-
-
-def _first_recorded(done: PendingAppend) -> Recorded:
-    return done.recorded()[0]
