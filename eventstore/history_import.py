@@ -258,17 +258,6 @@ def record_turn(
     return told_once(Command(conversation_id, decide, PendingAppend.tools), place)
 
 
-def first_id_of_turn(provider: str, response_id: bytes) -> bytes:
-    """Return the id of the first event of the turn that `record_turn` stores of a response."""
-    return event_id_at(place_of(b"turn", provider.encode(), response_id), 0)
-
-
-def ids_before_turn(provider: str, response_id: bytes, first: int, count: int) -> list[bytes]:
-    """Return the ids of what was said before a response, from the `first` of it on."""
-    place = place_of(b"words", provider.encode(), response_id)
-    return [event_id_at(place, number) for number in range(first, first + count)]
-
-
 def _not_recorded(
     facts: ModelResponded | None, state: ConversationState
 ) -> Sequence[ModelResponded]:

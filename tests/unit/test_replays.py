@@ -65,7 +65,7 @@ WAYS: dict[str, Record] = {
 
 @pytest.mark.parametrize("record", WAYS.values(), ids=WAYS)
 def test_a_replay_finds_what_its_steps_said(record: Record, chat: Conversation) -> None:
-    """What has completed is given from the log, what ran is in doubt, what never started runs."""
+    """A completed call is given from the log, one that ran is in doubt, and a new one runs."""
     ran: list[str] = []
 
     def run() -> list[Tool]:

@@ -1,0 +1,61 @@
+"""DBOS: what a workflow keeps, so that a recovery of it makes the same steps.
+
+DBOS recovers a workflow by running its code again: steps that have ended give what they returned,
+in the order in which they began. So what the code does must not depend on the log, which has moved
+on by then. The ledger's look at the log is a step, and so is each call.
+
+Outside a workflow, and inside one of its steps, nothing is kept.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+    from typing import Any
+
+    from dbos import DBOS
+
+T = TypeVar("T")
+
+
+async def kept(name: str, look: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Return what `look` returns, which can be pickled; in a recovery what it returned first."""
+    dbos = _workflow()
+    return await (look() if dbos is None else dbos.run_step_async({"name": name}, look))
+
+
+async def as_step(name: str, run: Callable[[], Coroutine[Any, Any, T]]) -> tuple[T] | None:
+    """Return what `run` returned, in a tuple; None where it ended before the recovery.
+
+    What it returns and raises is not kept, and need not be picklable: the log has it.
+    """
+    dbos = _workflow()
+    if dbos is None:
+        return (await run(),)
+    ended: list[T | Exception] = []
+
+    async def run_noting() -> None:
+        try:
+            ended.append(await run())
+        except Exception as error:  # noqa: BLE001 - it is raised outside of the step
+            ended.append(error)
+
+    await dbos.run_step_async({"name": name}, run_noting)
+    if not ended:
+        return None
+    (end,) = ended
+    if isinstance(end, Exception):
+        raise end
+    return (end,)
+
+
+def _workflow() -> type[DBOS] | None:
+    """Return DBOS in the code of a workflow, outside of its steps; otherwise None."""
+    library = sys.modules.get("dbos")
+    if library is None:
+        return None
+    dbos: type[DBOS] = library.DBOS
+    return dbos if dbos.workflow_id is not None and dbos.step_id is None else None
