@@ -158,9 +158,13 @@ class Ledger(AbstractCapability[Any]):
         self, ctx: RunContext[Any], request_context: ModelRequestContext
     ) -> ModelRequestContext:
         """Record the user's words, and the answers that no tool gave."""
-        await self._record_answers(request_context.messages)
         step = self._step(ctx)
-        await self._record_words(step, request_context.messages)
+
+        async def record() -> None:
+            await self._record_answers(request_context.messages)
+            await self._record_words(step, request_context.messages)
+
+        await as_step("toolledger.words", record)
         self._requested_at[step] = time.monotonic()
         return request_context
 
