@@ -9,6 +9,7 @@ Outside a workflow, and inside one of its steps, nothing is kept.
 
 from __future__ import annotations
 
+import pickle
 import sys
 from typing import TYPE_CHECKING, TypeVar
 
@@ -24,13 +25,20 @@ T = TypeVar("T")
 async def kept(name: str, look: Callable[[], Coroutine[Any, Any, T]]) -> T:
     """Return what `look` returns, which can be pickled; in a recovery what it returned first."""
     dbos = _workflow()
-    return await (look() if dbos is None else dbos.run_step_async({"name": name}, look))
+    if dbos is None:
+        return await look()
+
+    async def run() -> T:  # DBOS awaits what was defined with `async`, and no lambda
+        return await look()
+
+    return await dbos.run_step_async({"name": name}, run)
 
 
 async def as_step(name: str, run: Callable[[], Coroutine[Any, Any, T]]) -> tuple[T] | None:
     """Return what `run` returned, in a tuple; None where it ended before the recovery.
 
-    What it returns and raises is not kept, and need not be picklable: the log has it.
+    What it returns is not kept, and need not be picklable: the log has it. What it raises is kept,
+    so that a recovery takes the same way: a call that asked for approval asks again.
     """
     dbos = _workflow()
     if dbos is None:
@@ -40,7 +48,9 @@ async def as_step(name: str, run: Callable[[], Coroutine[Any, Any, T]]) -> tuple
     async def run_noting() -> None:
         try:
             ended.append(await run())
-        except Exception as error:  # noqa: BLE001 - it is raised outside of the step
+        except Exception as error:
+            if _can_be_kept(error):
+                raise
             ended.append(error)
 
     await dbos.run_step_async({"name": name}, run_noting)
@@ -50,6 +60,18 @@ async def as_step(name: str, run: Callable[[], Coroutine[Any, Any, T]]) -> tuple
     if isinstance(end, Exception):
         raise end
     return (end,)
+
+
+def in_workflow() -> bool:
+    """Return whether this is called in the code of a workflow, outside of its steps."""
+    return _workflow() is not None
+
+
+def _can_be_kept(error: Exception) -> bool:
+    try:
+        return type(pickle.loads(pickle.dumps(error))) is type(error)  # noqa: S301 - our own bytes
+    except Exception:  # noqa: BLE001 - whatever the exception's own code raises
+        return False
 
 
 def _workflow() -> type[DBOS] | None:

@@ -33,7 +33,7 @@ from eventstore.domain.failure import ErrorKind, Failure
 from eventstore.domain.messages import Document, Image, Opaque, Part, Text
 from eventstore.domain.statuses import Approved, Pending, Rejected
 from eventstore.domain.usage import Usage
-from eventstore.integrations.dbos_workflows import as_step, kept
+from eventstore.integrations.dbos_workflows import as_step, in_workflow, kept
 from eventstore.integrations.extras import missing_extra
 from eventstore.integrations.recorded_calls import (
     AsyncRecordedCalls,
@@ -124,7 +124,11 @@ class Ledger(AbstractCapability[Any]):
             CallUnderWay: another worker is at a call; nothing is done.
         """
         history = await kept("toolledger.resume", self._open_history)
-        return await agent.run(message_history=history, capabilities=[self], **options)
+        attached: list[AbstractCapability[Any]] = []
+        agent.root_capability.apply(attached.append)
+        if not any(each is self for each in attached):
+            options["capabilities"] = [*(options.get("capabilities") or ()), self]
+        return await agent.run(message_history=history, **options)
 
     async def _open_history(self) -> list[messages.ModelMessage]:
         """Return the history; its last response has no answers if one of its calls may start."""
@@ -152,7 +156,7 @@ class Ledger(AbstractCapability[Any]):
         try:
             return await handler()
         finally:
-            del self._first_ids[run_id]
+            self._first_ids.pop(run_id, None)
 
     async def before_model_request(
         self, ctx: RunContext[Any], request_context: ModelRequestContext
@@ -215,7 +219,16 @@ class Ledger(AbstractCapability[Any]):
         args: dict[str, Any],
         handler: WrapToolExecuteHandler,
     ) -> Any:
-        """Run a call between its start and its end; one that ran before gives its answer."""
+        """Run a call between its start and its end; one that ran before gives its answer.
+
+        Raises:
+            UserError: a workflow of DBOS runs the tool as a child workflow.
+        """
+        if in_workflow() and _is_child_workflow(tool_def):
+            raise exceptions.UserError(
+                f"tool {call.tool_name!r} is a child workflow of DBOS, and its agent has a ledger: "
+                "make the function a DBOS.step, or call the agent outside of a workflow"
+            )
 
         async def execute() -> Any:
             return await self._execute(ctx, call, args, handler)
@@ -259,7 +272,15 @@ class Ledger(AbstractCapability[Any]):
     async def handle_deferred_tool_calls(
         self, ctx: RunContext[Any], *, requests: DeferredToolRequests
     ) -> DeferredToolResults | None:
-        """Answer the requests for approval that the log has a decision on; keep what they show."""
+        """Answer the requests for approval that the log has a decision on; keep what they show.
+
+        In a workflow of DBOS this is a step: a recovery has the decisions that there were.
+        """
+        return await kept("toolledger.decisions", lambda: self._decisions(ctx, requests))
+
+    async def _decisions(
+        self, ctx: RunContext[Any], requests: DeferredToolRequests
+    ) -> DeferredToolResults | None:
         results = DeferredToolResults()
         for call in requests.approvals:
             tool = await self._tool(ctx, call)
@@ -364,6 +385,12 @@ def _is_made_in(given: Sequence[messages.ModelMessage], call_id: str) -> bool:
 
 def _parsed(call: messages.ToolCallPart) -> ParsedCall:
     return ParsedCall(call.tool_call_id, function_call(call.tool_name, call.args or {}))
+
+
+def _is_child_workflow(tool_def: ToolDefinition) -> bool:
+    """Return whether `DBOSDurability` runs a tool as a workflow of its own."""
+    config = (tool_def.metadata or {}).get("dbos")
+    return isinstance(config, dict) and "child_workflow" in config
 
 
 def _awaits_approval(tool: Tool) -> bool:

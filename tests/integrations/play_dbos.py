@@ -1,7 +1,7 @@
-"""Two workflows of DBOS whose process is killed while a tool runs, and their recovery.
+"""Workflows of DBOS whose process is killed while a tool runs, or a person is asked.
 
 `python -m integrations.play_dbos FOLDER` starts them and ends by SIGKILL. The same once more lets
-DBOS recover them, and prints what they return. Their effects are lines of `ran.txt`.
+DBOS recover them, with the person's approval, and prints what they return. Their effects are lines of `ran.txt`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from dbos import DBOS, SetWorkflowID
-from pydantic_ai import Agent, Tool
+from pydantic_ai import Agent, ApprovalRequired, DeferredToolRequests, RunContext, Tool
 from pydantic_ai.durable_exec.dbos import DBOSAgent, DBOSDurability
 from pydantic_ai.messages import (
     ModelMessage,
@@ -34,6 +34,9 @@ from eventstore.integrations.pydantic_ai import Ledger
 WRAPPER, CAPABILITY = CHATS = ("wrapper", "capability")
 """The conversations: of a `DBOSAgent`, and of an agent with `DBOSDurability`."""
 
+ASKING = "asking"
+"""The conversation whose workflow waits for a person."""
+
 
 class Shop:
     """The agents, their tools and their effects."""
@@ -42,7 +45,7 @@ class Shop:
         self._effects = folder / "ran.txt"
         self._is_first = not self._effects.exists()
         self._running = 0
-        self.ledgers = {name: Ledger(store.conversation(name)) for name in CHATS}
+        self.ledgers = {name: Ledger(store.conversation(name)) for name in (*CHATS, ASKING)}
 
     def agent(self, name: str, *capabilities: Any) -> Agent[None, str]:
         """Return the agent of a conversation, under the name of that."""
@@ -89,6 +92,29 @@ class Shop:
         ledger = self.ledgers[name]
         return Agent(model, name=name, tools=tools, capabilities=[ledger, *capabilities])
 
+    def asking_agent(self) -> Agent[None, str | DeferredToolRequests]:
+        """Return an agent whose refund a person has to approve."""
+
+        def answer(given: list[ModelMessage], _: AgentInfo) -> ModelResponse:
+            if any(isinstance(part, ToolReturnPart) for part in given[-1].parts):
+                return ModelResponse([TextPart(_read(given))])
+            return ModelResponse([ToolCallPart("refund", {}, "call_refund")])
+
+        def refund(ctx: RunContext[None]) -> str:
+            if not ctx.tool_call_approved:
+                raise ApprovalRequired
+            with self._effects.open("a") as file:
+                file.write(f"{ASKING} refund\n")
+            return "paid back"
+
+        return Agent(
+            FunctionModel(answer, model_name="fake"),
+            name=ASKING,
+            tools=[refund],
+            output_type=[str, DeferredToolRequests],
+            capabilities=[self.ledgers[ASKING], DBOSDurability()],
+        )
+
 
 def _read(given: list[ModelMessage]) -> str:
     """Return what the model reads last: the answers of the tools, after how many prompts."""
@@ -119,16 +145,34 @@ async def main(folder: Path) -> None:
             history = await shop.ledgers[CAPABILITY].history()
             return (await agent.run("Refund order 7.", message_history=history)).output
 
+        asking_agent, asked = shop.asking_agent(), asyncio.Event()
+
+        @DBOS.workflow(name=ASKING)
+        async def asking() -> str:
+            first = await asking_agent.run("Refund order 8.")
+            assert isinstance(first.output, DeferredToolRequests)
+            asked.set()
+            assert await DBOS.recv_async("decision")
+            result = await shop.ledgers[ASKING].resume(asking_agent)
+            assert isinstance(result.output, str)
+            return result.output
+
         if is_first:
             await store.conversation(CAPABILITY).add_message("user", "Hello?")
+        else:
+            await store.conversation(ASKING).approve("call_refund", seen=None)
         DBOS.launch()
         if is_first:
+            with SetWorkflowID(ASKING):
+                await DBOS.start_workflow_async(asking)
+            await asked.wait()
             with SetWorkflowID(WRAPPER):
                 first = asyncio.create_task(wrapper.run("Refund order 7."))
             with SetWorkflowID(CAPABILITY):
                 await support()
             await first
-        handles = [await DBOS.retrieve_workflow_async(name) for name in CHATS]
+        await DBOS.send_async(ASKING, "yes", "decision")
+        handles = [await DBOS.retrieve_workflow_async(name) for name in (*CHATS, ASKING)]
         results = [await handle.get_result() for handle in handles]
         print(json.dumps([getattr(result, "output", result) for result in results]))
         DBOS.destroy()

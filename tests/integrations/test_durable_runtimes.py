@@ -25,6 +25,7 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from eventstore import AsyncEventStore, EventStore, MessageAdded, ModelResponded, Text
 from eventstore.integrations.pydantic_ai import Ledger
+from projections import model_history
 
 CHATS = {"wrapper": ["Refund order 7."], "capability": ["Hello?", "Refund order 7."]}
 """What the user said in each conversation of `play_dbos`."""
@@ -57,11 +58,13 @@ def test_dbos_recovers_a_killed_run(tmp_path: Path) -> None:
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     again = play(tmp_path)
     assert again.returncode == 0, again.stderr
-    outputs = [json.loads(output) for output in json.loads(again.stdout.splitlines()[-1])]
+    *outputs, approved = map(json.loads, json.loads(again.stdout.splitlines()[-1]))
+    assert approved == [1, "paid back"]
 
     effects = (tmp_path / "ran.txt").read_text().splitlines()
     ran = ["find", "mail", "model", "model", "model", "refund", "ship"]
-    assert sorted(effects) == sorted(f"{chat} {name}" for chat in CHATS for name in ran)
+    expected = [f"{chat} {name}" for chat in CHATS for name in ran]
+    assert sorted(effects) == sorted([*expected, "asking refund"])
     with EventStore.open(f"sqlite:///{tmp_path}/ledger.db") as store:
         for (name, words), (prompts, *answers) in zip(CHATS.items(), outputs, strict=True):
             chat = store.conversation(name)
@@ -78,6 +81,10 @@ def test_dbos_recovers_a_killed_run(tmp_path: Path) -> None:
             assert len([event for event in events if isinstance(event, ModelResponded)]) == 3
             assert answers[::2] == ["found", "on its way"]
             assert "outcome unknown" in answers[1]
+            mail = chat.tool("call_mail")
+            chat.settle(mail.id, seen=mail, completed="sent", by="grace")
+            shown = [c.answer.text for t in model_history(chat).turns for c in t.calls]
+            assert shown == ["paid back", "found", "sent", "on its way"]
 
 
 def refunding(asked_anew: bool) -> Any:
