@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from eventstore.append.commands import Command, told_once
+from eventstore.append.commands import Command, stored_once
 from eventstore.append.conversation_state import ConversationState, IdentifiedEvents
 from eventstore.append.pending_append import PendingAppend
 from eventstore.append.places import (
@@ -192,7 +192,7 @@ def _of_step(
         raise ValueError(f"step is {step!r}, and event_ids are given: pass one of them")
     place = place_of_step(step, [_content(item) for item in said.items])
     recording = Command(said.conversation_id, said.events, PendingAppend.tools, expected_version)
-    return told_once(recording, place)
+    return stored_once(recording, place)
 
 
 class _NamedResponse(_Said):
@@ -255,7 +255,7 @@ def record_turn(
         ]
         return [*events, *_not_recorded(responded, state)]
 
-    return told_once(Command(conversation_id, decide, PendingAppend.tools), place)
+    return stored_once(Command(conversation_id, decide, PendingAppend.tools), place)
 
 
 def _not_recorded(

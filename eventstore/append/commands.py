@@ -99,7 +99,7 @@ def with_hooks(command: Command[T_co], hooks: tuple[HookAnswer, ...]) -> Command
     return replace(command, decide=decide)
 
 
-def told_once(command: Command[list[Tool]], place: bytes) -> Command[list[Tool]]:
+def stored_once(command: Command[list[Tool]], place: bytes) -> Command[list[Tool]]:
     """Return the command, which stores its events once; told again, it returns their calls."""
     known = [event_id_at(place, 0)]
 
@@ -244,7 +244,7 @@ def turn(
     if step is None:
         return command
     asked = [(call.id, call.name, call.arguments, call.raw) for call in calls]
-    return told_once(command, place_of_step(step, (parts, asked)))
+    return stored_once(command, place_of_step(step, (parts, asked)))
 
 
 def _asked_for(call: object) -> Event:

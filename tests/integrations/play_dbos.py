@@ -1,7 +1,8 @@
 """Workflows of DBOS whose process is killed while a tool runs, or a person is asked.
 
 `python -m integrations.play_dbos FOLDER` starts them and ends by SIGKILL. The same once more lets
-DBOS recover them, with the person's approval, and prints what they return. Their effects are lines of `ran.txt`.
+DBOS recover them, with the person's approval, and prints what they return. Their effects are lines
+of `ran.txt`.
 """
 
 from __future__ import annotations
@@ -87,7 +88,7 @@ class Shop:
             note("ship")
             return "on its way"
 
-        tools = [refund, Tool(find, name="find"), mail, Tool(ship, sequential=True)]
+        tools: list[Any] = [refund, Tool(find, name="find"), mail, Tool(ship, sequential=True)]
         model = FunctionModel(answer, model_name="fake")
         ledger = self.ledgers[name]
         return Agent(model, name=name, tools=tools, capabilities=[ledger, *capabilities])
@@ -172,7 +173,7 @@ async def main(folder: Path) -> None:
                 await support()
             await first
         await DBOS.send_async(ASKING, "yes", "decision")
-        handles = [await DBOS.retrieve_workflow_async(name) for name in (*CHATS, ASKING)]
+        handles: list[Any] = [await DBOS.retrieve_workflow_async(name) for name in (*CHATS, ASKING)]
         results = [await handle.get_result() for handle in handles]
         print(json.dumps([getattr(result, "output", result) for result in results]))
         DBOS.destroy()

@@ -19,7 +19,8 @@ from support.frameworks import required
 required("pydantic_ai")
 required("dbos")
 
-from pydantic_ai import Agent
+from dbos import DBOS
+from pydantic_ai import Agent, UserError
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
@@ -87,8 +88,8 @@ def test_dbos_recovers_a_killed_run(tmp_path: Path) -> None:
             assert shown == ["paid back", "found", "sent", "on its way"]
 
 
-def refunding(asked_anew: bool) -> Any:
-    """Return a model that asks for a refund, under another id each time if it is `asked_anew`."""
+def refunding(*, anew: str = "") -> Any:
+    """Return a model that asks for a refund, with another id or number if it is asked `anew`."""
     count = 0
 
     def answer(given: list[ModelMessage], _: AgentInfo) -> ModelResponse:
@@ -96,27 +97,29 @@ def refunding(asked_anew: bool) -> Any:
         count += 1
         if len(given) > 1:
             return ModelResponse([TextPart("Done.")])
-        call = ToolCallPart("refund", {"number": 7}, f"call_{count if asked_anew else 1}")
-        return ModelResponse([call])
+        number = count if anew == "number" else 7
+        call_id = f"call_{count if anew == 'id' else 1}"
+        return ModelResponse([ToolCallPart("refund", {"number": number}, call_id)])
 
     return FunctionModel(answer, model_name="fake")
 
 
 @pytest.mark.parametrize(
-    ("asked_anew", "run_ids", "paid", "responses"),
+    ("anew", "run_ids", "paid", "responses"),
     [
-        (False, ("order-7", "order-7"), 1, 2),
-        (False, ("order-7", "order-8"), 2, 4),
-        (True, ("order-7", "order-7"), 2, 3),
+        ("", ("order-7", "order-7"), 1, 2),
+        ("", ("order-7", "order-8"), 2, 4),
+        ("id", ("order-7", "order-7"), 2, 3),
+        ("number", ("order-7", "order-7"), 2, 3),
     ],
-    ids=["a replay", "another run", "a model asked anew"],
+    ids=["a replay", "another run", "asked anew", "asked anew under the same id"],
 )
 def test_a_run_is_known_by_its_id(
-    tmp_path: Path, asked_anew: bool, run_ids: tuple[str, str], paid: int, responses: int
+    tmp_path: Path, anew: str, run_ids: tuple[str, str], paid: int, responses: int
 ) -> None:
     """The same run that says the same is a replay, by whichever runtime, in another ledger."""
     payments: list[int] = []
-    model = refunding(asked_anew)
+    model = refunding(anew=anew)
 
     def refund(number: int) -> str:
         """Refund an order."""
@@ -126,6 +129,8 @@ def test_a_run_is_known_by_its_id(
     async def scene() -> list[Any]:
         async with AsyncEventStore.open(url_in(tmp_path)) as store:
             chat = store.conversation("c")
+            if run_ids[0] == run_ids[1]:  # a host may have added the words before
+                await chat.add_message("user", "Refund order 7.", step="order-7 1")
             for run_id in run_ids:
                 ledger = Ledger(chat)
                 agent = Agent(model, tools=[refund], capabilities=[ledger])
@@ -137,3 +142,32 @@ def test_a_run_is_known_by_its_id(
     assert len(payments) == paid
     assert len(said_by_users(events)) == len({*run_ids})
     assert len([e for e in events if isinstance(e, ModelResponded)]) == responses
+
+
+def test_a_tool_that_is_a_workflow_is_refused(tmp_path: Path) -> None:
+    """The ledger makes a step of each call, and DBOS runs no workflow in a step."""
+
+    async def scene() -> str:
+        async with AsyncEventStore.open(url_in(tmp_path)) as store:
+            chat = store.conversation("c")
+            agent = Agent(refunding(), name="shop", capabilities=[Ledger(chat)])
+
+            @agent.tool_plain(metadata={"dbos": {"child_workflow": True}})
+            def refund(number: int) -> str:
+                """Refund an order."""
+                raise AssertionError(number)
+
+            @DBOS.workflow()
+            async def shop() -> None:
+                await agent.run("Refund order 7.")
+
+            DBOS(config={"name": "shop", "system_database_url": f"sqlite:///{tmp_path}/dbos.db"})
+            DBOS.launch()
+            try:
+                with pytest.raises(UserError, match="tool 'refund' is a child workflow of DBOS"):
+                    await shop()
+            finally:
+                DBOS.destroy(destroy_registry=True)
+            return (await chat.tool("call_1")).status.name
+
+    assert asyncio.run(scene()) == "Pending"
