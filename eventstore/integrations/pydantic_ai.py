@@ -276,15 +276,20 @@ class Ledger(AbstractCapability[Any]):
 
         In a workflow of DBOS this is a step: a recovery has the decisions that there were.
         """
-        return await kept("toolledger.decisions", lambda: self._decisions(ctx, requests))
+        results, shown = await kept(
+            "toolledger.decisions", lambda: self._decisions(ctx, requests.approvals)
+        )
+        _keep_seen(ctx.messages, shown)
+        return results if results.approvals else None
 
     async def _decisions(
-        self, ctx: RunContext[Any], requests: DeferredToolRequests
-    ) -> DeferredToolResults | None:
-        results = DeferredToolResults()
-        for call in requests.approvals:
+        self, ctx: RunContext[Any], asked: Sequence[messages.ToolCallPart]
+    ) -> tuple[DeferredToolResults, dict[str, str]]:
+        """Return the decisions on calls, and the revisions that people are asked about, by call."""
+        results, shown = DeferredToolResults(), dict[str, str]()
+        for call in asked:
             tool = await self._tool(ctx, call)
-            _keep_seen(ctx.messages, tool)
+            shown[tool.id] = str(tool.revision)
             status = tool.status
             if isinstance(status, Approved):
                 edit = None if tool.edit is None else tool.edit.arguments
@@ -292,7 +297,7 @@ class Ledger(AbstractCapability[Any]):
             elif isinstance(status, Rejected):
                 reason = status.reason or "The tool call was denied."
                 results.approvals[call.tool_call_id] = ToolDenied(reason)
-        return results if results.approvals else None
+        return results, shown
 
     # recording
 
@@ -403,13 +408,12 @@ def _last_response(given: Sequence[messages.ModelMessage]) -> messages.ModelResp
     return next((m for m in reversed(given) if isinstance(m, messages.ModelResponse)), None)
 
 
-def _keep_seen(given: Sequence[messages.ModelMessage], tool: Tool) -> None:
-    """Keep what a person is asked about a call with the response that made it."""
+def _keep_seen(given: Sequence[messages.ModelMessage], shown: dict[str, str]) -> None:
+    """Keep the revisions that people are asked about with the response that made the calls."""
     response = _last_response(given)
-    if response is not None:
+    if response is not None and shown:
         before = response.metadata or {}
-        kept = {**before.get(_SEEN, {}), tool.id: str(tool.revision)}
-        response.metadata = {**before, _SEEN: kept}
+        response.metadata = {**before, _SEEN: {**before.get(_SEEN, {}), **shown}}
 
 
 def _seen(given: Sequence[messages.ModelMessage], tool: Tool) -> str | Revision:

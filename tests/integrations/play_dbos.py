@@ -152,6 +152,7 @@ async def main(folder: Path) -> None:
         async def asking() -> str:
             first = await asking_agent.run("Refund order 8.")
             assert isinstance(first.output, DeferredToolRequests)
+            assert first.all_messages()[-1].metadata  # what the person is asked about
             asked.set()
             assert await DBOS.recv_async("decision")
             result = await shop.ledgers[ASKING].resume(asking_agent)
