@@ -192,7 +192,7 @@ def _of_step(
         raise ValueError(f"step is {step!r}, and event_ids are given: pass one of them")
     place = place_of_step(step, [_content(item) for item in said.items])
     recording = Command(said.conversation_id, said.events, PendingAppend.tools, expected_version)
-    return stored_once(recording, place)
+    return stored_once(recording, place, step)
 
 
 class _NamedResponse(_Said):
@@ -232,12 +232,14 @@ def record_turn(
     native: NativeMessage | None,
     response_id: bytes,
     responded: ModelResponded | None = None,
+    step: str | None = None,
 ) -> Command[list[Tool]]:
     """Record what a model said and the calls it made, as a host or framework gives them.
 
     `provider` names the form of `native`; it need not be registered. A turn with the same
     `response_id` is stored once, and with it what the response says of itself (`responded`). If
     the response is not whole, its calls fail. Ids of calls that were used before are qualified.
+    `step` is that of a run, if it may have to ask the model anew.
     """
     place = place_of(b"turn", provider.encode(), response_id)
     why = None
@@ -255,7 +257,7 @@ def record_turn(
         ]
         return [*events, *_not_recorded(responded, state)]
 
-    return stored_once(Command(conversation_id, decide, PendingAppend.tools), place)
+    return stored_once(Command(conversation_id, decide, PendingAppend.tools), place, step)
 
 
 def _not_recorded(

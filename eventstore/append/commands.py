@@ -21,12 +21,12 @@ from eventstore.append.leases import NO_CLAIM, Claim, check_not_under_way
 from eventstore.append.pending_append import Decide, PendingAppend
 from eventstore.append.places import calls_at, event_id_at, event_ids_at, place_of_step
 from eventstore.domain.arguments import check_version, event_ids_as_bytes, in_microseconds
+from eventstore.domain.asked_anew import is_replacement, settled_by_new_answer
 from eventstore.domain.calls import FunctionCall, FunctionResponse, is_tool_name, same_json
 from eventstore.domain.decision_errors import ApprovalExpired, CallChanged
-from eventstore.domain.equal_calls import EQUAL_CALL, refusal
+from eventstore.domain.equal_calls import EQUAL_CALL, refusal, refused
 from eventstore.domain.events import (
     FORKED,
-    NOT_EXECUTED,
     RUN_AGAIN,
     SETTLED,
     Event,
@@ -99,20 +99,40 @@ def with_hooks(command: Command[T_co], hooks: tuple[HookAnswer, ...]) -> Command
     return replace(command, decide=decide)
 
 
-def stored_once(command: Command[list[Tool]], place: bytes) -> Command[list[Tool]]:
-    """Return the command, which stores its events once; told again, it returns their calls."""
+def stored_once(
+    command: Command[list[Tool]], place: bytes, step: str | None = None
+) -> Command[list[Tool]]:
+    """Return the command, which stores its events once; told again, it returns their calls.
+
+    With `step` the calls are those of a step of a run; see `eventstore.domain.asked_anew`.
+    """
     known = [event_id_at(place, 0)]
 
     def decide(state: ConversationState, look_up: LookUp) -> Sequence[Event]:
         events = command.decide(state, look_up)
+        if step is not None:
+            events = _events_of_step(step, events, state, look_up)
         return IdentifiedEvents(events, event_ids_at(place, len(events)))
 
     def result(done: PendingAppend) -> list[Tool]:
         if done.stored_ids >= set(known):
             return calls_at(done, place)
-        return command.result(done)
+        replaced = {e.call_id for e in done.events if is_replacement(e)}
+        return [tool for tool in command.result(done) if tool.id not in replaced]
 
     return replace(command, decide=decide, result=result, event_ids=known, exclusive=True)
+
+
+def _events_of_step(
+    step: str, events: Sequence[Event], state: ConversationState, look_up: LookUp
+) -> list[Event]:
+    """Return the events of a step, and what they settle of an earlier answer of the model."""
+    of_step = [replace(e, step=step) if type(e) is ToolPending else e for e in events]
+    ended = {event.call_id for event in of_step if type(event) is ToolFailed}  # it was cut off
+    made = [e for e in of_step if type(e) is ToolPending and e.call_id not in ended]
+    is_answer = made or any(type(e) is MessageAdded and e.role == "assistant" for e in of_step)
+    earlier = state.tools_of_step(step, look_up) if is_answer else ()
+    return [*of_step, *settled_by_new_answer(made, earlier)]
 
 
 def on_seen(command: Command[T_co], call_id: str, seen: Seen | None) -> Command[T_co]:
@@ -244,7 +264,7 @@ def turn(
     if step is None:
         return command
     asked = [(call.id, call.name, call.arguments, call.raw) for call in calls]
-    return stored_once(command, place_of_step(step, (parts, asked)))
+    return stored_once(command, place_of_step(step, (parts, asked)), step)
 
 
 def _asked_for(call: object) -> Event:
@@ -433,8 +453,7 @@ def _refused(tool: Tool, first: Tool) -> ToolRejected:
     """
     if type(tool.status) is Failed:
         raise IllegalTransition("Failed", "running", tool.id, refusal(first))
-    details: JsonObject = {"kind": NOT_EXECUTED, "reason": EQUAL_CALL, "equal_call": first.id}
-    return ToolRejected(tool.id, refusal(first), "rule", EQUAL_CALL, details)
+    return refused(tool.id, first)
 
 
 def complete_equally(conversation_id: str, call_id: str, first: ToolCompleted) -> Command[Tool]:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from eventstore.domain.asked_anew import is_replacement
 from eventstore.domain.fingerprint import content_id
 
 if TYPE_CHECKING:
@@ -91,6 +92,8 @@ def calls_of(done: PendingAppend, is_one: Callable[[bytes], bool]) -> list[Tool]
     calls = {
         recorded.call_id
         for recorded in done.read_log(done.conversation_id)
-        if recorded.call_id and is_one(bytes.fromhex(recorded.event_id))
+        if recorded.call_id
+        and is_one(bytes.fromhex(recorded.event_id))
+        and not is_replacement(recorded.event)
     }
     return list(done.look_up(calls).values()) if calls else []

@@ -15,7 +15,8 @@ import msgspec
 
 from eventstore.domain.arguments import checked
 from eventstore.domain.calls import FunctionCall
-from eventstore.domain.events import FORKED
+from eventstore.domain.events import FORKED, NOT_EXECUTED, ToolRejected
+from eventstore.domain.json_types import JsonObject
 from eventstore.domain.statuses import Failed
 from eventstore.domain.tool import Tool
 
@@ -109,3 +110,9 @@ def refusal(first: Tool) -> str:
         f"not executed: it asks for the same as the call {first.id!r}, which may have taken "
         "effect: check before asking for it again"
     )
+
+
+def refused(call_id: str, first: Tool) -> ToolRejected:
+    """Return what refuses a call because of an equal one in doubt."""
+    details: JsonObject = {"kind": NOT_EXECUTED, "reason": EQUAL_CALL, "equal_call": first.id}
+    return ToolRejected(call_id, refusal(first), "rule", EQUAL_CALL, details)

@@ -325,7 +325,8 @@ class Ledger(AbstractCapability[Any]):
             (native,) = messages.ModelMessagesTypeAdapter.dump_python([response], mode="json")
             made = [_parsed(call) for call in calls]
             said = f"{step} {json.dumps(native['parts'], sort_keys=True)}"  # or it was asked anew
-            await self._calls.record(said, parts, made, native, _responded(response, latency))
+            responded = _responded(response, latency)
+            await self._calls.record(said, parts, made, native, responded, step)
 
     async def _record_answers(self, given: Sequence[messages.ModelMessage]) -> None:
         """Record answers that pydantic-ai gave itself: to unknown tools, output tools, refusals.

@@ -111,12 +111,20 @@ class RecordedCalls:
         calls: Sequence[ParsedCall],
         native: NativeMessage | None,
         responded: ModelResponded | None = None,
+        step: str | None = None,
     ) -> Command[list[Tool]]:
-        """Return the append of a model's response and its calls."""
+        """Return the append of a model's response and its calls; see `record_turn`."""
         if responded is not None:
             responded = priced(responded, self._chat.session.prices)
         return record_turn(
-            self._chat.id, parts, calls, self._framework, native, response_id.encode(), responded
+            self._chat.id,
+            parts,
+            calls,
+            self._framework,
+            native,
+            response_id.encode(),
+            responded,
+            step,
         )
 
     def recording_words(self, select: SelectNew, step: str | None = None) -> Command[None]:
@@ -270,9 +278,10 @@ class AsyncRecordedCalls:
         calls: Sequence[ParsedCall],
         native: NativeMessage | None,
         responded: ModelResponded | None = None,
+        step: str | None = None,
     ) -> list[Tool]:
         """Record a model's response and its calls as one append; once for each `response_id`."""
-        command = self._calls.recording(response_id, parts, calls, native, responded)
+        command = self._calls.recording(response_id, parts, calls, native, responded, step)
         tools = await self._session.run(command)
         self.know(tools)
         return tools

@@ -109,7 +109,7 @@ def refunding(*, anew: str = "") -> Any:
     [
         ("", ("order-7", "order-7"), 1, 2),
         ("", ("order-7", "order-8"), 2, 4),
-        ("id", ("order-7", "order-7"), 2, 3),
+        ("id", ("order-7", "order-7"), 1, 3),
         ("number", ("order-7", "order-7"), 2, 3),
     ],
     ids=["a replay", "another run", "asked anew", "asked anew under the same id"],

@@ -13,12 +13,14 @@ from eventstore import (
     Dispatcher,
     FunctionCall,
     FunctionTool,
+    Image,
     MessageAdded,
     ModelResponded,
     Text,
     Tool,
 )
 from eventstore.responses.streams import recording
+from projections import model_history
 
 Record: TypeAlias = Callable[[Conversation, str], list[Tool]]
 
@@ -104,6 +106,29 @@ def test_another_step_or_another_answer_is_recorded(chat: Conversation) -> None:
     assert said == [(Text("Go on."),)] * 2
     assert len(chat.tools) == 9
     assert chat.add_message("user", "Go on.", step="w 1") == first
+
+
+def test_a_model_that_is_asked_anew_repeats_no_effect(chat: Conversation) -> None:
+    """Its new answer takes the place of the first, whose effects and results are kept."""
+    refund, mail, ship = chat.record(response(), step="w 1")
+    chat.start(refund.id)
+    chat.complete(refund.id, [Text("paid"), Image(url="https://shop.example/receipt.png")])
+    chat.start(mail.id)
+    chat.approve(ship.id, seen=ship)
+
+    again = chat.record(response("d"), step="w 1")
+    assert [tool.id for tool in again] == ["drefund", "dmail", "dship"]
+    assert [tool.status.name for tool in again] == ["Completed", "Rejected", "Pending"]
+    assert chat.record(response("d"), step="w 1") == again
+    assert [chat.tool(tool.id).status.name for tool in (mail, ship)] == ["Running", "Rejected"]
+    messages = model_history(chat).render("openai")["messages"]
+    read = {m["tool_call_id"]: m["content"] for m in messages if m["role"] == "tool"}
+    assert read["drefund"] == read["crefund"] == "paid\n[image https://shop.example/receipt.png]"
+    assert "may have taken effect" in read["dmail"]
+
+    third = chat.record({"role": "assistant", "content": "No."}, step="w 1")
+    assert third == []
+    assert chat.tool("dship").status.name == "Rejected"
 
 
 def test_the_answer_of_a_step_is_recorded_once(chat: Conversation) -> None:
