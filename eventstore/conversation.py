@@ -498,7 +498,9 @@ class Conversation:
         `step` names the step of a run that may be replayed: your workflow's id, and a number. The
         same message of the same step is stored once, whatever was said since, and its calls are
         returned as they stand now: completed ones with their results, and those that were under way
-        in doubt. Another message of the step is stored: the model was asked anew.
+        in doubt. Another answer of the step is stored, as the model was asked anew, and takes the
+        place of the first: a call that asks for the same as a completed one gets its result, and
+        one as a call in doubt is rejected. So are calls of the first that have not started.
 
         Raises:
             TypeError: the message is a stream, a chunk of one, text, a list or None.

@@ -8,7 +8,7 @@ steps then, and what a step says has a place of its own:
 
 1. What the same step says again is stored once, wherever the conversation is by then, and finds
    the calls that it made as they stand.
-2. What it says differently is another message: the model was asked anew.
+2. What it says differently is another message: the model was asked anew; see `asked_anew`.
 3. Other steps, and messages without a step, are never taken for it.
 """
 

@@ -13,7 +13,8 @@
 4. `resume` lets pydantic-ai itself run the calls that are open: validated, with the agent's
    dependencies and hooks. Calls with a recorded answer do not run again.
 5. A run is known by its `run_id`, and in a workflow of DBOS by the id that it had first. What the
-   same run says again at the same step is stored once, and its calls are as the log has them.
+   same run says again at the same step is stored once, and its calls are as the log has them. In a
+   workflow of Temporal a run is refused.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ from __future__ import annotations
 import json
 import time
 from base64 import b64decode, b64encode
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from eventstore.aio.conversation import AsyncConversation
 from eventstore.domain.arguments import in_microseconds
@@ -33,7 +34,12 @@ from eventstore.domain.failure import ErrorKind, Failure
 from eventstore.domain.messages import Document, Image, Opaque, Part, Text
 from eventstore.domain.statuses import Approved, Pending, Rejected
 from eventstore.domain.usage import Usage
-from eventstore.integrations.dbos_workflows import as_step, in_workflow, kept
+from eventstore.integrations.durable_workflows import (
+    as_step,
+    in_dbos_workflow,
+    in_temporal_workflow,
+    kept,
+)
 from eventstore.integrations.extras import missing_extra
 from eventstore.integrations.recorded_calls import (
     AsyncRecordedCalls,
@@ -70,6 +76,8 @@ if TYPE_CHECKING:
 
 FRAMEWORK = "pydantic-ai"
 """The `provider` of its messages in the log."""
+
+T = TypeVar("T")
 
 _SEEN = "toolledger_seen"  # a member of a response's metadata: revisions, by call
 
@@ -113,7 +121,7 @@ class Ledger(AbstractCapability[Any]):
         async def look() -> list[messages.ModelMessage]:
             return list(_messages(await self._calls.turns()))
 
-        return await kept("toolledger.history", look)
+        return await self._kept("toolledger.history", look)
 
     async def resume(self, agent: Agent[Any, Any], **options: Any) -> AgentRunResult[Any]:
         """Let an agent go on after a crash, or after a decision; `options` go to `agent.run`.
@@ -123,7 +131,7 @@ class Ledger(AbstractCapability[Any]):
         Raises:
             CallUnderWay: another worker is at a call; nothing is done.
         """
-        history = await kept("toolledger.resume", self._open_history)
+        history = await self._kept("toolledger.resume", self._open_history)
         attached: list[AbstractCapability[Any]] = []
         agent.root_capability.apply(attached.append)
         if not any(each is self for each in attached):
@@ -141,6 +149,20 @@ class Ledger(AbstractCapability[Any]):
             history.pop()  # its answers: pydantic-ai handles the calls of the last response
         return history
 
+    async def _kept(self, name: str, look: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Return what a look at the log returned first in this workflow, if it is in one.
+
+        Raises:
+            UserError: it is in a workflow of Temporal, where it would wait for ever.
+        """
+        if in_temporal_workflow():
+            raise exceptions.UserError(
+                f"the ledger of conversation {self.chat.id!r} is used in a workflow of Temporal, "
+                "where nothing may wait for a database: run the agent in an activity, or record "
+                "inside of its tools, which are activities"
+            )
+        return await kept(name, look)
+
     # what pydantic-ai calls
 
     async def wrap_run(
@@ -152,7 +174,7 @@ class Ledger(AbstractCapability[Any]):
         async def look() -> str:
             return run_id
 
-        self._first_ids[run_id] = await kept("toolledger.run", look)
+        self._first_ids[run_id] = await self._kept("toolledger.run", look)
         try:
             return await handler()
         finally:
@@ -224,7 +246,7 @@ class Ledger(AbstractCapability[Any]):
         Raises:
             UserError: a workflow of DBOS runs the tool as a child workflow.
         """
-        if in_workflow() and _is_child_workflow(tool_def):
+        if in_dbos_workflow() and _is_child_workflow(tool_def):
             raise exceptions.UserError(
                 f"tool {call.tool_name!r} is a child workflow of DBOS, and its agent has a ledger: "
                 "make the function a DBOS.step, or call the agent outside of a workflow"
@@ -276,7 +298,7 @@ class Ledger(AbstractCapability[Any]):
 
         In a workflow of DBOS this is a step: a recovery has the decisions that there were.
         """
-        results, shown = await kept(
+        results, shown = await self._kept(
             "toolledger.decisions", lambda: self._decisions(ctx, requests.approvals)
         )
         _keep_seen(ctx.messages, shown)

@@ -74,6 +74,8 @@ class Shop:
 
         async def mail() -> str:
             note("mail")
+            if not self._is_first:
+                return "sent"
             async for recorded in self.ledgers[name].chat.follow():
                 event = recorded.event
                 if isinstance(event, ToolCompleted) and event.call_id == "call_find":

@@ -6,8 +6,10 @@ import asyncio
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -53,10 +55,18 @@ def said_by_users(events: list[Any]) -> list[str]:
 def test_dbos_recovers_a_killed_run(tmp_path: Path) -> None:
     """A completed call is not paid again, the killed one is in doubt, and the next one runs.
 
-    The same tools are asked for as in the log of DBOS, which refuses a recovery that differs.
+    DBOS refuses a recovery that makes other steps than it has stored. It may be killed between the
+    end of a call in our log and in its own: of one workflow it has stored no call.
     """
     killed = play(tmp_path)
     assert killed.returncode == -signal.SIGKILL, killed.stderr
+    with closing(sqlite3.connect(tmp_path / "dbos.db")) as kept:
+        lost = kept.execute(
+            "DELETE FROM operation_outputs"
+            " WHERE workflow_uuid = 'wrapper' AND function_name = 'toolledger.call'"
+        )
+        assert lost.rowcount > 0
+        kept.commit()
     again = play(tmp_path)
     assert again.returncode == 0, again.stderr
     *outputs, approved = map(json.loads, json.loads(again.stdout.splitlines()[-1]))

@@ -1,10 +1,11 @@
-"""DBOS: what a workflow keeps, so that a recovery of it makes the same steps.
+"""Workflows of durable runtimes, as an integration meets them.
 
 DBOS recovers a workflow by running its code again: steps that have ended give what they returned,
 in the order in which they began. So what the code does must not depend on the log, which has moved
-on by then. The ledger's look at the log is a step, and so is each call.
+on by then. A look at the log is a step, and so is each call. Outside a workflow, and inside one of
+its steps, nothing is kept.
 
-Outside a workflow, and inside one of its steps, nothing is kept.
+Temporal replays its workflows, too, in an event loop that waits for nothing from outside.
 """
 
 from __future__ import annotations
@@ -62,9 +63,15 @@ async def as_step(name: str, run: Callable[[], Coroutine[Any, Any, T]]) -> tuple
     return (end,)
 
 
-def in_workflow() -> bool:
-    """Return whether this is called in the code of a workflow, outside of its steps."""
+def in_dbos_workflow() -> bool:
+    """Return whether this is the code of a workflow of DBOS, outside of its steps."""
     return _workflow() is not None
+
+
+def in_temporal_workflow() -> bool:
+    """Return whether this is the code of a workflow of Temporal."""
+    workflow = sys.modules.get("temporalio.workflow")
+    return workflow is not None and bool(workflow.in_workflow())
 
 
 def _can_be_kept(error: Exception) -> bool:
@@ -75,7 +82,7 @@ def _can_be_kept(error: Exception) -> bool:
 
 
 def _workflow() -> type[DBOS] | None:
-    """Return DBOS in the code of a workflow, outside of its steps; otherwise None."""
+    """Return DBOS in the code of a workflow of its own, outside of its steps; otherwise None."""
     library = sys.modules.get("dbos")
     if library is None:
         return None
