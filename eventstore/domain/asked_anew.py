@@ -1,9 +1,10 @@
 """The calls of a step whose model was asked anew, because the run did not keep its answer. Pure.
 
 1. The new answer takes the place of the first: calls of that which have not started are rejected,
-   so that nobody runs both.
+   so that only one of both runs.
 2. A call that asks for the same as one that has completed gets its result. One that asks for the
-   same as one in doubt is rejected, and the model is told of the first.
+   same as one in doubt is rejected, and the model is told of the first. What a person rejected
+   stays rejected. The same are the arguments that the model asked for, and those of an edit.
 3. Each call of the first answer stands for one call of the new one. All others may run.
 """
 
@@ -24,7 +25,7 @@ from eventstore.domain.events import (
     ToolRejected,
 )
 from eventstore.domain.messages import Part
-from eventstore.domain.statuses import Approved, Completed, Pending
+from eventstore.domain.statuses import Approved, Completed, Pending, Rejected
 from eventstore.domain.tool import Tool
 
 ASKED_ANEW = "asked_anew"
@@ -53,8 +54,14 @@ def _has_not_started(tool: Tool) -> bool:
 
 
 def _stands_for(tool: Tool, asked: ToolPending) -> bool:
-    is_known = stands_in_the_way(tool) or isinstance(tool.status, Completed)
-    return is_known and is_equal(tool.call, asked.call)
+    if not any(is_equal(call, asked.call) for call in (tool.call, tool.effective_call)):
+        return False
+    status = tool.status
+    if isinstance(status, Completed):
+        return status.by != EQUAL_CALL  # that has no effect of its own
+    if isinstance(status, Rejected):
+        return status.source == "human"
+    return stands_in_the_way(tool)
 
 
 def _replaced(tool: Tool) -> ToolRejected:

@@ -98,7 +98,7 @@ def begun(use: str) -> WorkflowHistory:
 
 @pytest.mark.parametrize("use", USES)
 def test_a_ledger_in_a_workflow_is_refused(tmp_path: Path, use: str) -> None:
-    """It would wait for ever there, and the error says where to go."""
+    """A look at the log would wait for ever there, and the error says where to go."""
 
     async def scene() -> None:
         async with AsyncEventStore.open(url_in(tmp_path)) as store:

@@ -131,6 +131,53 @@ def test_a_model_that_is_asked_anew_repeats_no_effect(chat: Conversation) -> Non
     assert chat.tool("dship").status.name == "Rejected"
 
 
+def asking(arguments: str, call_id: str, *others: str) -> dict[str, Any]:
+    """Return a message that asks for equal refunds."""
+    calls = [
+        {"id": i, "type": "function", "function": {"name": "refund", "arguments": arguments}}
+        for i in (call_id, *others)
+    ]
+    return {"role": "assistant", "content": None, "tool_calls": calls}
+
+
+def edited(chat: Conversation) -> None:
+    """Run the first call with other arguments."""
+    chat.approve("first", {"order": 8}, seen=None)
+    chat.start("first")
+    chat.complete("first", "paid")
+
+
+ENDS: dict[str, Callable[[Conversation], object]] = {
+    "edited": edited,
+    "rejected": lambda chat: chat.reject("first", "no", by="grace", seen=None),
+    "rejected by a rule": lambda chat: chat.reject("first", source="rule", seen=None),
+    "failed": lambda chat: chat.fail("first", "no such order"),
+}
+
+
+@pytest.mark.parametrize(
+    ("end", "order", "statuses"),
+    [
+        ("edited", 7, ["Completed", "Pending"]),
+        ("edited", 8, ["Completed", "Pending"]),
+        ("edited", 9, ["Pending", "Pending"]),
+        ("rejected", 7, ["Rejected", "Pending"]),
+        ("rejected by a rule", 7, ["Pending", "Pending"]),
+        ("failed", 7, ["Pending", "Pending"]),
+    ],
+)
+def test_a_first_call_stands_for_one_new_one(
+    chat: Conversation, end: str, order: int, statuses: list[str]
+) -> None:
+    """A person's decision on it holds, and no second call is taken for it, however often asked."""
+    chat.record(asking('{"order": 7}', "first"), step="w 1")
+    ENDS[end](chat)
+    for time in range(2):
+        ids = (f"a{time}", f"b{time}")
+        new = chat.record(asking(f'{{"order": {order}}}', *ids), step="w 1")
+        assert [tool.status.name for tool in new] == statuses
+
+
 def test_the_answer_of_a_step_is_recorded_once(chat: Conversation) -> None:
     """A tool's message that is told again changes nothing, and gives its call."""
     (call, *_) = chat.record(response(), step="w 0")
