@@ -205,15 +205,20 @@ class Conversation:
             raise name_taken(to, conflict.actual) from conflict
         return copy
 
-    def add_message(self, role: str, content: str | Part | Sequence[Part]) -> Recorded:
+    def add_message(
+        self, role: str, content: str | Part | Sequence[Part], *, step: str | None = None
+    ) -> Recorded:
         """Add a message: text, or parts (`Text`, `Image`, `Document`, `Opaque`).
+
+        A message that the same `step` of a run adds again is stored once, and returned as it was
+        stored first; see `record`.
 
         Raises:
             ValueError: the role is not system, developer, user or assistant, or an image or a
-                document has not one content of its kind.
+                document has not one content of its kind; or `step` is empty.
             TypeError: the content is neither text nor parts.
         """
-        return self.session.run(commands.add_message(self.id, role, content))
+        return self.session.run(commands.add_message(self.id, role, content, step))
 
     def request(self, name: str, arguments: object = None, call_id: str | None = None) -> Tool:
         """Record that the model asks for a call: pending. Calls in a row share a turn.
@@ -224,19 +229,23 @@ class Conversation:
         return self.session.run(commands.request(self.id, name, arguments, call_id))
 
     def turn(
-        self, content: str | Part | Sequence[Part], calls: Sequence[FunctionCall] = ()
+        self,
+        content: str | Part | Sequence[Part],
+        calls: Sequence[FunctionCall] = (),
+        *,
+        step: str | None = None,
     ) -> list[Tool]:
         """Record what the model said and the calls that it made, as one append; return the calls.
 
         `content` is text, which may be empty, or parts. `FunctionCall.of` makes a call of a name
         and arguments; one without an id gets one. It is for what has no provider's form; a
-        provider's message is for `record`, which stores a response once.
+        provider's message is for `record`, which stores a response once. So does this with `step`.
 
         Raises:
             TypeError: the content is neither text nor parts, or a call is not a `FunctionCall`.
             EventStoreError: a call has an id that another one has.
         """
-        return self.session.run(commands.turn(self.id, content, calls))
+        return self.session.run(commands.turn(self.id, content, calls, step))
 
     def approve(
         self,
@@ -464,6 +473,7 @@ class Conversation:
         *,
         event_ids: Sequence[UUID | str | bytes] | None = None,
         expected_version: int | None = None,
+        step: str | None = None,
         usage: bool = True,
         latency: float | None = None,
     ) -> list[Tool]:
@@ -485,10 +495,18 @@ class Conversation:
         With `event_ids` (one UUID for the message, and for each of its calls) the record may be
         repeated likewise.
 
+        `step` names the step of a run that may be replayed: your workflow's id, and a number. The
+        same message of the same step is stored once, whatever was said since, and its calls are
+        returned as they stand now: completed ones with their results, and those that were under way
+        in doubt. Another answer of the step is stored, as the model was asked anew, and takes the
+        place of the first: a call that asks for the same as a completed one gets its result, and
+        one as a call in doubt is rejected. So are calls of the first that have not started.
+
         Raises:
             TypeError: the message is a stream, a chunk of one, text, a list or None.
             ValueError: the calls, or results, are in another provider's form; or an event id is not
-                a UUID, or there is not one for each event; or `latency` is not a time.
+                a UUID, or there is not one for each event; or `latency` is not a time; or `step` is
+                empty, or given with `event_ids`.
             VersionConflict: the conversation is not at `expected_version`.
         """
         from eventstore.history_import import record  # loads the providers
@@ -501,6 +519,7 @@ class Conversation:
                 provider,
                 event_ids,
                 expected_version,
+                step=step,
                 usage=usage,
                 latency=latency,
                 prices=prices,

@@ -18,9 +18,19 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from eventstore.append.commands import Command
+from eventstore.append.commands import Command, stored_once
 from eventstore.append.conversation_state import ConversationState, IdentifiedEvents
 from eventstore.append.pending_append import PendingAppend
+from eventstore.append.places import (
+    PLACE_BYTES,
+    calls_of,
+    event_id_at,
+    event_ids_at,
+    has_place,
+    place_of,
+    place_of_step,
+    start_of_ids,
+)
 from eventstore.append.tool_fold import LookUp
 from eventstore.domain.arguments import check_version, event_ids_as_bytes
 from eventstore.domain.events import (
@@ -32,7 +42,6 @@ from eventstore.domain.events import (
     ToolPending,
 )
 from eventstore.domain.failure import Failure
-from eventstore.domain.fingerprint import content_id
 from eventstore.domain.finish_reasons import BROKEN_OFF, is_of_cut_off_response, why_not_whole
 from eventstore.domain.json_types import is_json_object
 from eventstore.domain.jsonable import readable
@@ -100,9 +109,6 @@ class ImportSource(msgspec.Struct, frozen=True):
     error_pattern: str | re.Pattern[str] | None = None
 
 
-_PLACE_BYTES = 12  # of an event id; the rest counts the message's events
-_CUSTOM_UUID = 8  # the UUID version whose content its maker defines
-
 _ITEMS = (ParsedMessage, ParsedResult)
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
@@ -114,6 +120,7 @@ def record(  # noqa: PLR0913 - each with a default
     event_ids: Sequence[UUID | str | bytes] | None = None,
     expected_version: int | None = None,
     *,
+    step: str | None = None,
     usage: bool = True,
     latency: float | None = None,
     prices: Prices | None = None,
@@ -136,14 +143,16 @@ def record(  # noqa: PLR0913 - each with a default
     facts = stated_facts(message, known_provider(provider), prices, latency) if usage else None
     if broken_off and usage and facts is None:  # it was made all the same, and counts
         facts = ModelResponded(known_provider(provider))
+    said = _Said(conversation_id, items, provider, facts, broken_off)
+    if step is not None:
+        return _of_step(step, said, event_ids, expected_version)
     if event_ids is None and (items or facts):  # a response may say nothing at all
-        place = response_place(message, items, provider)[:_PLACE_BYTES]
+        place = response_place(message, items, provider)[:PLACE_BYTES]
         if place:
             recording = _NamedResponse(conversation_id, items, provider, facts, broken_off, place)
             recording.expected_version = expected_version
             return Command(conversation_id, recording.decide, recording.result, exclusive=True)
     ids = [] if event_ids is None else event_ids_as_bytes(event_ids, len(event_ids))
-    said = _Said(conversation_id, items, provider, facts, broken_off)
 
     def decide(state: ConversationState, look_up: LookUp) -> Sequence[Event]:
         events = said.events(state, look_up)
@@ -152,7 +161,7 @@ def record(  # noqa: PLR0913 - each with a default
         return IdentifiedEvents(events, _ids_with_added(events, ids))
 
     def result(done: PendingAppend) -> list[Tool]:
-        return _recorded_tools(done, conversation_id, ids, b"")
+        return _recorded_tools(done, ids)
 
     return Command(conversation_id, decide, result, expected_version, ids, exclusive=True)
 
@@ -175,6 +184,17 @@ class _Said(msgspec.Struct):
         return [*events, *_not_recorded(self.facts, state)]
 
 
+def _of_step(
+    step: str, said: _Said, event_ids: Sequence[object] | None, expected_version: int | None
+) -> Command[list[Tool]]:
+    """Record what a step of a run says; see `eventstore.append.places`."""
+    if event_ids is not None:
+        raise ValueError(f"step is {step!r}, and event_ids are given: pass one of them")
+    place = place_of_step(step, [_content(item) for item in said.items])
+    recording = Command(said.conversation_id, said.events, PendingAppend.tools, expected_version)
+    return stored_once(recording, place, step)
+
+
 class _NamedResponse(_Said):
     """A response with an id. It is stored once, if it is told again with nothing said between.
 
@@ -195,7 +215,7 @@ class _NamedResponse(_Said):
             raise VersionConflict(self.expected_version or 0, state.version)
         events = self.events(state, look_up)
         here = _place_at(self.place, state.version)
-        return IdentifiedEvents(events, [_event_id(here, n) for n in range(len(events))])
+        return IdentifiedEvents(events, event_ids_at(here, len(events)))
 
     def result(self, done: PendingAppend) -> list[Tool]:
         """Return the calls of the response; as they stand now, if it was recorded before."""
@@ -212,19 +232,20 @@ def record_turn(
     native: NativeMessage | None,
     response_id: bytes,
     responded: ModelResponded | None = None,
+    step: str | None = None,
 ) -> Command[list[Tool]]:
     """Record what a model said and the calls it made, as a host or framework gives them.
 
     `provider` names the form of `native`; it need not be registered. A turn with the same
     `response_id` is stored once, and with it what the response says of itself (`responded`). If
     the response is not whole, its calls fail. Ids of calls that were used before are qualified.
+    `step` is that of a run, if it may have to ask the model anew.
     """
-    place = content_id(b"turn", provider.encode(), response_id)[:_PLACE_BYTES]
+    place = place_of(b"turn", provider.encode(), response_id)
     why = None
     if responded is not None:
         why = why_not_whole(responded.provider, responded.finish_reason)
     item = ParsedMessage("assistant", tuple(parts), tuple(calls), not_whole=why)
-    known = [_event_id(place, 0)]
 
     def decide(state: ConversationState, look_up: LookUp) -> Sequence[Event]:
         made = to_events([item], state, look_up, "openai", imported=False).events
@@ -234,24 +255,9 @@ def record_turn(
             else event
             for event in made
         ]
-        events += _not_recorded(responded, state)
-        return IdentifiedEvents(events, [_event_id(place, n) for n in range(len(events))])
+        return [*events, *_not_recorded(responded, state)]
 
-    def result(done: PendingAppend) -> list[Tool]:
-        return _recorded_tools(done, conversation_id, known, place)
-
-    return Command(conversation_id, decide, result, None, known, exclusive=True)
-
-
-def first_id_of_turn(provider: str, response_id: bytes) -> bytes:
-    """Return the id of the first event of the turn that `record_turn` stores of a response."""
-    return _event_id(content_id(b"turn", provider.encode(), response_id)[:_PLACE_BYTES], 0)
-
-
-def ids_before_turn(provider: str, response_id: bytes, first: int, count: int) -> list[bytes]:
-    """Return the ids of what was said before a response, from the `first` of it on."""
-    place = content_id(b"words", provider.encode(), response_id)[:_PLACE_BYTES]
-    return [_event_id(place, number) for number in range(first, first + count)]
+    return stored_once(Command(conversation_id, decide, PendingAppend.tools), place, step)
 
 
 def _not_recorded(
@@ -276,7 +282,7 @@ def _repeats_last(state: ConversationState, place: bytes, facts: ModelResponded 
     version, given = state.origin
     event_id = bytes.fromhex(given) if isinstance(given, str) else given
     # Older versions stored a response under its place alone.
-    known = (_event_id(place, 0), _event_id(_place_at(place, version - 1), 0))
+    known = (event_id_at(place, 0), event_id_at(_place_at(place, version - 1), 0))
     if event_id not in known or not state.may_be_repeated():
         return False
     last = state.last_of_turn
@@ -285,7 +291,7 @@ def _repeats_last(state: ConversationState, place: bytes, facts: ModelResponded 
 
 def _place_at(place: bytes, version: int) -> bytes:
     """Return the place of a response that follows a version of its conversation."""
-    return content_id(place, version.to_bytes(8, "big"))[:_PLACE_BYTES]
+    return place_of(place, version.to_bytes(8, "big"))
 
 
 def _ids_with_added(events: Sequence[Event], given: Sequence[bytes]) -> list[bytes]:
@@ -297,9 +303,7 @@ def _ids_with_added(events: Sequence[Event], given: Sequence[bytes]) -> list[byt
     event_ids_as_bytes(given, len(events) - sum(added))
     rest = iter(given)
     return [
-        _event_id(content_id(given[0], number.to_bytes(8, "big"))[:_PLACE_BYTES], 0)
-        if is_added
-        else next(rest)
+        event_id_at(place_of(given[0], number.to_bytes(8, "big")), 0) if is_added else next(rest)
         for number, is_added in enumerate(added)
     ]
 
@@ -310,23 +314,11 @@ def _is_added(event: Event) -> bool:
     return type(event) is ModelResponded
 
 
-def _recorded_tools(
-    done: PendingAppend, conversation_id: str, known: Sequence[bytes], place: bytes
-) -> list[Tool]:
+def _recorded_tools(done: PendingAppend, known: Sequence[bytes]) -> list[Tool]:
     """Return the calls of a message; as they stand now, if it was recorded before."""
     if not known or not done.stored_ids >= set(known):
         return done.tools()
-    calls = {
-        recorded.call_id
-        for recorded in done.read_log(conversation_id)
-        if recorded.call_id and _is_one_of(bytes.fromhex(recorded.event_id), known, place)
-    }
-    return list(done.look_up(calls).values()) if calls else []
-
-
-def _is_one_of(event_id: bytes, known: Sequence[bytes], place: bytes) -> bool:
-    """Return whether an event is of the response at `place`; without one, whether it is known."""
-    return event_id[:_PLACE_BYTES] == _marked(place) if place else event_id in known
+    return calls_of(done, lambda event_id: event_id in known)
 
 
 def _in_whole_messages(events: Sequence[Event]) -> list[Event]:
@@ -499,7 +491,7 @@ class Import:
                 form = _encode(message)
             parsed = parse([message], self._provider, *self._tests)
             items = [compact(item, self._provider) for item in parsed]
-        self._place = content_id(self._place, form)[:_PLACE_BYTES]
+        self._place = place_of(self._place, form)
         time = times[number] if number < len(times) else None
         return _Message(self._place, [self._judged_by_text(item) for item in items], time)
 
@@ -553,7 +545,7 @@ class Import:
         started = self._source.started
         if events and not state.version and started is not None:
             events.insert(0, started)
-            ids.insert(0, _event_id(content_id(b"started", _encode(started)), 0))
+            ids.insert(0, event_id_at(place_of(b"started", _encode(started)), 0))
             times.insert(0, times[0])
         findings = [
             msgspec.structs.replace(found, item=base + owners[found.item])
@@ -565,7 +557,7 @@ class Import:
         """Return how many messages of the batch the log has, and where they end in it."""
         if state.version == self._end.version:
             return 0, self._end
-        firsts = [_event_id(message.place, 0) for message in batch]
+        firsts = [event_id_at(message.place, 0) for message in batch]
         known_ids = self._session.known_ids
         # The place of the last message covers all before it.
         stored = known_ids(self._id, firsts[-1:]) or known_ids(self._id, firsts)
@@ -585,11 +577,11 @@ class Import:
         """
         if state.version == end.version:
             return
-        mark = _marked(end.place) if end.place else b""
+        mark = start_of_ids(end.place) if end.place else b""
         for recorded in self._session.events(self._id, end.version):
             event_id = bytes.fromhex(recorded.event_id)
             said = isinstance(recorded.event, MessageAdded | ToolPending)
-            if (said or _was_imported(event_id)) and event_id[:_PLACE_BYTES] != mark:
+            if (said or has_place(event_id)) and event_id[:PLACE_BYTES] != mark:
                 raise ImportConflict(self._id, messages + 1, recorded.version)
 
 
@@ -663,12 +655,16 @@ def _escaped(text: str | None) -> str | None:
 
 def _form(item: ParsedItem) -> bytes:
     """Return what an item of the neutral model says: members added later do not change it."""
+    return _encode(_content(item))
+
+
+def _content(item: ParsedItem) -> tuple[object, ...]:
     if isinstance(item, ParsedMessage):
         calls = [
             (call.id, call.call.name, call.call.arguments, call.call.raw) for call in item.calls
         ]
-        return _encode(("message", item.role, item.parts, calls, item.message_id))
-    return _encode(("result", item.id, item.name, item.text, item.parts))
+        return ("message", item.role, item.parts, calls, item.message_id)
+    return ("result", item.id, item.name, item.text, item.parts)
 
 
 def _is_user_message(message: Any, provider: str) -> bool:
@@ -701,29 +697,6 @@ def _identified(by_item: Sequence[Sequence[Event]], messages: Sequence[_Message]
             count = counts.get(message.place, 0)
             counts[message.place] = count + 1
             identified.events.append(event)
-            identified.ids.append(_event_id(message.place, count))
+            identified.ids.append(event_id_at(message.place, count))
             identified.times.append(message.time)
     return identified
-
-
-def _event_id(place: bytes, count: int) -> bytes:
-    """Return a UUID for a message's event, of the version whose content its maker defines."""
-    return _marked(place) + count.to_bytes(16 - _PLACE_BYTES, "big")
-
-
-def _was_imported(event_id: bytes) -> bool:
-    """Return whether an import stored the event: other ids are UUIDs of other versions."""
-    return event_id[6] >> 4 == _CUSTOM_UUID
-
-
-def _marked(place: bytes) -> bytes:
-    """Return the start of a UUIDv8, with as much of `place` as there is room for."""
-    return bytes(
-        (
-            *place[:6],
-            place[6] & 0x0F | 0x80,
-            place[7],
-            place[8] & 0x3F | 0x80,
-            *place[9:_PLACE_BYTES],
-        )
-    )

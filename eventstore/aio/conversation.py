@@ -143,9 +143,11 @@ class AsyncConversation:
             raise name_taken(to, conflict.actual) from conflict
         return copy
 
-    async def add_message(self, role: str, content: str | Part | Sequence[Part]) -> Recorded:
+    async def add_message(
+        self, role: str, content: str | Part | Sequence[Part], *, step: str | None = None
+    ) -> Recorded:
         """Add a message: text, or parts."""
-        return await self.session.run(commands.add_message(self.id, role, content))
+        return await self.session.run(commands.add_message(self.id, role, content, step))
 
     async def request(
         self, name: str, arguments: object = None, call_id: str | None = None
@@ -154,10 +156,14 @@ class AsyncConversation:
         return await self.session.run(commands.request(self.id, name, arguments, call_id))
 
     async def turn(
-        self, content: str | Part | Sequence[Part], calls: Sequence[FunctionCall] = ()
+        self,
+        content: str | Part | Sequence[Part],
+        calls: Sequence[FunctionCall] = (),
+        *,
+        step: str | None = None,
     ) -> list[Tool]:
         """Record what the model said and the calls that it made; see `Conversation.turn`."""
-        return await self.session.run(commands.turn(self.id, content, calls))
+        return await self.session.run(commands.turn(self.id, content, calls, step))
 
     async def approve(
         self,
@@ -288,6 +294,7 @@ class AsyncConversation:
         *,
         event_ids: Sequence[UUID | str | bytes] | None = None,
         expected_version: int | None = None,
+        step: str | None = None,
         usage: bool = True,
         latency: float | None = None,
     ) -> list[Tool]:
@@ -302,6 +309,7 @@ class AsyncConversation:
                 provider,
                 event_ids,
                 expected_version,
+                step=step,
                 usage=usage,
                 latency=latency,
                 prices=prices,

@@ -19,13 +19,14 @@ from eventstore.append.encoding import encode_event
 from eventstore.append.inputs import check_event, failure_of, is_unplaced, times_at_source
 from eventstore.append.leases import NO_CLAIM, Claim, check_not_under_way
 from eventstore.append.pending_append import Decide, PendingAppend
+from eventstore.append.places import calls_at, event_id_at, event_ids_at, place_of_step
 from eventstore.domain.arguments import check_version, event_ids_as_bytes, in_microseconds
+from eventstore.domain.asked_anew import is_replacement, settled_by_new_answer
 from eventstore.domain.calls import FunctionCall, FunctionResponse, is_tool_name, same_json
 from eventstore.domain.decision_errors import ApprovalExpired, CallChanged
-from eventstore.domain.equal_calls import EQUAL_CALL, refusal
+from eventstore.domain.equal_calls import EQUAL_CALL, refusal, refused
 from eventstore.domain.events import (
     FORKED,
-    NOT_EXECUTED,
     RUN_AGAIN,
     SETTLED,
     Event,
@@ -98,6 +99,42 @@ def with_hooks(command: Command[T_co], hooks: tuple[HookAnswer, ...]) -> Command
     return replace(command, decide=decide)
 
 
+def stored_once(
+    command: Command[list[Tool]], place: bytes, step: str | None = None
+) -> Command[list[Tool]]:
+    """Return the command, which stores its events once; told again, it returns their calls.
+
+    With `step` the calls are those of a step of a run; see `eventstore.domain.asked_anew`.
+    """
+    known = [event_id_at(place, 0)]
+
+    def decide(state: ConversationState, look_up: LookUp) -> Sequence[Event]:
+        events = command.decide(state, look_up)
+        if step is not None:
+            events = _events_of_step(step, events, state, look_up)
+        return IdentifiedEvents(events, event_ids_at(place, len(events)))
+
+    def result(done: PendingAppend) -> list[Tool]:
+        if done.stored_ids >= set(known):
+            return calls_at(done, place)
+        replaced = {e.call_id for e in done.events if is_replacement(e)}
+        return [tool for tool in command.result(done) if tool.id not in replaced]
+
+    return replace(command, decide=decide, result=result, event_ids=known, exclusive=True)
+
+
+def _events_of_step(
+    step: str, events: Sequence[Event], state: ConversationState, look_up: LookUp
+) -> list[Event]:
+    """Return the events of a step, and what they settle of an earlier answer of the model."""
+    of_step = [replace(e, step=step) if type(e) is ToolPending else e for e in events]
+    ended = {event.call_id for event in of_step if type(event) is ToolFailed}  # it was cut off
+    made = [e for e in of_step if type(e) is ToolPending and e.call_id not in ended]
+    is_answer = made or any(type(e) is MessageAdded and e.role == "assistant" for e in of_step)
+    earlier = state.tools_of_step(step, look_up) if is_answer else ()
+    return [*of_step, *settled_by_new_answer(made, earlier)]
+
+
 def on_seen(command: Command[T_co], call_id: str, seen: Seen | None) -> Command[T_co]:
     """Return the command, refused with `CallChanged` where the call is not as it was `seen`.
 
@@ -153,17 +190,25 @@ def append(
         return IdentifiedEvents(placed, times=times) if times else placed
 
     def result(done: PendingAppend) -> list[Recorded]:
-        recorded = done.recorded()
-        if len(recorded) == len(ids) or not ids:
-            return recorded
-        wanted = {event_id.hex() for event_id in ids}
-        return [found for found in done.read_log(conversation_id) if found.event_id in wanted]
+        return _recorded_under(done, ids)
 
     return Command(conversation_id, decide, result, expected_version, ids, exclusive=bool(ids))
 
 
+def _recorded_under(done: PendingAppend, ids: Sequence[bytes]) -> list[Recorded]:
+    """Return what was written, or was there under these ids before."""
+    recorded = done.recorded()
+    if len(recorded) == len(ids) or not ids:
+        return recorded
+    wanted = {event_id.hex() for event_id in ids}
+    return [found for found in done.read_log(done.conversation_id) if found.event_id in wanted]
+
+
 def add_message(
-    conversation_id: str, role: str, content: str | Part | Sequence[Part]
+    conversation_id: str,
+    role: str,
+    content: str | Part | Sequence[Part],
+    step: str | None = None,
 ) -> Command[Recorded]:
     """Add a message; see `Conversation.add_message`."""
     if role not in ROLES or role == "tool":
@@ -172,12 +217,16 @@ def add_message(
             "(a tool's answer is complete() or fail())"
         )
     parts = as_parts(content)
+    ids = [] if step is None else [event_id_at(place_of_step(step, (role, parts)), 0)]
 
     def decide(state: ConversationState, _: LookUp) -> Sequence[Event]:
         turn = state.turn + 1 if role == "assistant" else None
         return (MessageAdded(role, parts, turn),)
 
-    return Command(conversation_id, decide, _first_recorded)
+    def result(done: PendingAppend) -> Recorded:
+        return _recorded_under(done, ids)[0]
+
+    return Command(conversation_id, decide, result, None, ids, exclusive=bool(ids))
 
 
 def request(
@@ -198,7 +247,10 @@ def request(
 
 
 def turn(
-    conversation_id: str, content: str | Part | Sequence[Part], calls: Sequence[FunctionCall]
+    conversation_id: str,
+    content: str | Part | Sequence[Part],
+    calls: Sequence[FunctionCall],
+    step: str | None = None,
 ) -> Command[list[Tool]]:
     """Record what the model said and the calls that it made; see `Conversation.turn`."""
     parts = () if content == "" else as_parts(content)
@@ -208,7 +260,11 @@ def turn(
     def decide(state: ConversationState, _: LookUp) -> Sequence[Event]:
         return state.placed(events)
 
-    return Command(conversation_id, decide, PendingAppend.tools)
+    command = Command(conversation_id, decide, PendingAppend.tools)
+    if step is None:
+        return command
+    asked = [(call.id, call.name, call.arguments, call.raw) for call in calls]
+    return stored_once(command, place_of_step(step, (parts, asked)), step)
 
 
 def _asked_for(call: object) -> Event:
@@ -397,8 +453,7 @@ def _refused(tool: Tool, first: Tool) -> ToolRejected:
     """
     if type(tool.status) is Failed:
         raise IllegalTransition("Failed", "running", tool.id, refusal(first))
-    details: JsonObject = {"kind": NOT_EXECUTED, "reason": EQUAL_CALL, "equal_call": first.id}
-    return ToolRejected(tool.id, refusal(first), "rule", EQUAL_CALL, details)
+    return refused(tool.id, first)
 
 
 def complete_equally(conversation_id: str, call_id: str, first: ToolCompleted) -> Command[Tool]:
@@ -627,7 +682,3 @@ def _check_settled(tool: Tool, event: ToolEvent) -> None:
         return
     reason = f"nothing about it is in doubt: it is {status.name}"
     raise IllegalTransition(status.name, event.tag, tool.id, reason)
-
-
-def _first_recorded(done: PendingAppend) -> Recorded:
-    return done.recorded()[0]

@@ -121,6 +121,7 @@ class ConversationState:
         "response_waits",
         "retried",
         "settled_uncommitted",
+        "steps",
         "turn",
         "turn_has_response",
         "turn_is_open",
@@ -158,6 +159,8 @@ class ConversationState:
         """Calls of the last turn that have failed, and whose next attempt is announced."""
         self.breached: set[str] = set()
         """The axes of the usage limits that are breached in this run."""
+        self.steps: dict[str, tuple[str, ...]] = {}
+        """The ids of the calls that each step of a run made; see `asked_anew`."""
         self.settled_uncommitted: dict[str, Tool] = {}
         """Calls settled by the transaction that goes on: the log does not show them yet."""
         self.unreadable: tuple[int, UnknownEvent] | None = None
@@ -174,6 +177,7 @@ class ConversationState:
         other.retried, other.breached = self.retried.copy(), self.breached.copy()
         other.settled_uncommitted = self.settled_uncommitted.copy()
         other.unreadable, other.doubtful = self.unreadable, self.doubtful.copy()
+        other.steps = self.steps.copy()
         return other
 
     # taking in what the log says, and what is being appended
@@ -268,7 +272,10 @@ class ConversationState:
         if self.turn > turn or (is_response and self.response_waits):
             self.origin = version, event_id
             self.retried.clear()
-        if type(event) is ToolFailed:
+        if type(event) is ToolPending:
+            if event.step is not None:
+                self.steps[event.step] = (*self.steps.get(event.step, ()), event.call_id)
+        elif type(event) is ToolFailed:
             if event.delay is not None:
                 self.retried.add(event.call_id)
         elif type(event) is ToolRunning or type(event) is ToolCompleted:
@@ -405,6 +412,15 @@ class ConversationState:
         """
         if self.unreadable is not None:
             raise _refused_start(self.conversation_id, *self.unreadable)
+
+    def tools_of_step(self, step: str, look_up: LookUp) -> list[Tool]:
+        """Return the calls that a step of a run made, as they stand."""
+        call_ids = self.steps.get(step, ())
+        here = {i: entry.tool for i in call_ids if (entry := self.open.get(i))}
+        here |= {i: tool for i in call_ids if (tool := self.settled_uncommitted.get(i))}
+        if settled := set(call_ids) - here.keys():
+            here |= look_up(settled)
+        return [here[call_id] for call_id in call_ids if call_id in here]
 
     def in_the_way(self, tool: Tool, effect: SameEffect) -> Tool | None:
         """Return the call that stands in the way of `tool`, because it asks for the same."""

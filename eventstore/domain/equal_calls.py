@@ -15,8 +15,9 @@ import msgspec
 
 from eventstore.domain.arguments import checked
 from eventstore.domain.calls import FunctionCall
-from eventstore.domain.events import FORKED
-from eventstore.domain.statuses import Failed
+from eventstore.domain.events import FORKED, NOT_EXECUTED, ToolRejected
+from eventstore.domain.json_types import JsonObject
+from eventstore.domain.statuses import Failed, Rejected
 from eventstore.domain.tool import Tool
 
 EqualCalls: TypeAlias = Literal["refuse", "answer", "run"]
@@ -105,7 +106,15 @@ def _key_or_none(key_of: KeyOf, call: FunctionCall) -> object:
 
 def refusal(first: Tool) -> str:
     """Return what the model reads of a call that did not run because of an equal one."""
+    if isinstance(first.status, Rejected):
+        return first.status.model_text
     return (
         f"not executed: it asks for the same as the call {first.id!r}, which may have taken "
         "effect: check before asking for it again"
     )
+
+
+def refused(call_id: str, first: Tool) -> ToolRejected:
+    """Return what refuses a call because of an equal one, in doubt or rejected."""
+    details: JsonObject = {"kind": NOT_EXECUTED, "reason": EQUAL_CALL, "equal_call": first.id}
+    return ToolRejected(call_id, refusal(first), "rule", EQUAL_CALL, details)

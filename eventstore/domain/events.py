@@ -27,7 +27,8 @@ class ToolPending(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     `call.id` is unique in the conversation; `provider_call_id` is the id that the provider gave.
     `turn` and `index` are the number of the assistant turn and the place of the call in it. An
     append adds a missing place and a missing id. `imported` calls come from a history that was
-    made elsewhere, where they may have run.
+    made elsewhere, where they may have run. `step` names the step of a run that recorded the call,
+    if that can be replayed.
     """
 
     tag: ClassVar[str] = "pending"
@@ -37,6 +38,7 @@ class ToolPending(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     turn: int | None = None
     index: int = 0
     imported: bool = False
+    step: str | None = None
 
     @property
     def call_id(self) -> str:

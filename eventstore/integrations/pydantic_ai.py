@@ -12,17 +12,20 @@
    that was asked about, in its `metadata`; an answer of the host is for that.
 4. `resume` lets pydantic-ai itself run the calls that are open: validated, with the agent's
    dependencies and hooks. Calls with a recorded answer do not run again.
+5. A run is known by its `run_id`, and in a workflow of DBOS by the id that it had first. What the
+   same run says again at the same step is stored once, and its calls are as the log has them. In a
+   workflow of Temporal a run is refused.
 """
 
 from __future__ import annotations
 
-import sys
+import json
 import time
 from base64 import b64decode, b64encode
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from eventstore.aio.conversation import AsyncConversation
 from eventstore.domain.arguments import in_microseconds
@@ -31,6 +34,12 @@ from eventstore.domain.failure import ErrorKind, Failure
 from eventstore.domain.messages import Document, Image, Opaque, Part, Text
 from eventstore.domain.statuses import Approved, Pending, Rejected
 from eventstore.domain.usage import Usage
+from eventstore.integrations.durable_workflows import (
+    as_step,
+    in_dbos_workflow,
+    in_temporal_workflow,
+    kept,
+)
 from eventstore.integrations.extras import missing_extra
 from eventstore.integrations.recorded_calls import (
     AsyncRecordedCalls,
@@ -53,6 +62,7 @@ except ImportError as error:
 if TYPE_CHECKING:
     from pydantic_ai import Agent, RunContext
     from pydantic_ai.capabilities.abstract import (
+        WrapRunHandler,
         WrapToolExecuteHandler,
         WrapToolValidateHandler,
     )
@@ -66,6 +76,8 @@ if TYPE_CHECKING:
 
 FRAMEWORK = "pydantic-ai"
 """The `provider` of its messages in the log."""
+
+T = TypeVar("T")
 
 _SEEN = "toolledger_seen"  # a member of a response's metadata: revisions, by call
 
@@ -82,34 +94,34 @@ _WRAPPERS = (
 class Ledger(AbstractCapability[Any]):
     """A capability that records every call of an agent in a conversation.
 
-    `chat` is a conversation of an `AsyncEventStore`, which serves `run_sync` as well. `run_id` is
-    for a runtime that plays a run again after a crash, with the answers that the model gave: it
-    names the run, each time. What is recorded of the run is not recorded again, and a call that has
-    ended gives its recorded answer. In a workflow of DBOS that is the workflow's id, without
-    `run_id`.
+    `chat` is a conversation of an `AsyncEventStore`, which serves `run_sync` as well.
 
     Raises:
         TypeError: `chat` is a conversation of an `EventStore`.
     """
 
-    def __init__(self, chat: AsyncConversation, *, run_id: str | None = None) -> None:
+    def __init__(self, chat: AsyncConversation) -> None:
         if not isinstance(chat, AsyncConversation):
             raise TypeError(
                 f"chat is {chat!r}: open the log with AsyncEventStore, which serves run_sync, too"
             )
         self.chat = chat
-        self._run_id = run_id
-        self._runs: dict[str, list[str | None]] = {}  # by durable run, in their order
         self._calls = AsyncRecordedCalls(chat, FRAMEWORK)
         self._early: set[tuple[str, str]] = set()  # the step and id of calls that stand alone
         self._requested_at: dict[str, float] = {}  # by step and `time.monotonic`
+        self._first_ids: dict[str, str] = {}  # of runs in workflows, by the ids that they have now
 
     async def history(self) -> list[messages.ModelMessage]:
         """Return what was said so far as `message_history` for a run with a new prompt.
 
-        Each call is answered: an open one with what is known of it.
+        Each call is answered: an open one with what is known of it. In a workflow of DBOS this is
+        a step: a recovery gets the same history.
         """
-        return list(_messages(await self._calls.turns()))
+
+        async def look() -> list[messages.ModelMessage]:
+            return list(_messages(await self._calls.turns()))
+
+        return await self._kept("toolledger.history", look)
 
     async def resume(self, agent: Agent[Any, Any], **options: Any) -> AgentRunResult[Any]:
         """Let an agent go on after a crash, or after a decision; `options` go to `agent.run`.
@@ -119,6 +131,15 @@ class Ledger(AbstractCapability[Any]):
         Raises:
             CallUnderWay: another worker is at a call; nothing is done.
         """
+        history = await self._kept("toolledger.resume", self._open_history)
+        attached: list[AbstractCapability[Any]] = []
+        agent.root_capability.apply(attached.append)
+        if not any(each is self for each in attached):
+            options["capabilities"] = [*(options.get("capabilities") or ()), self]
+        return await agent.run(message_history=history, **options)
+
+    async def _open_history(self) -> list[messages.ModelMessage]:
+        """Return the history; its last response has no answers if one of its calls may start."""
         await self._calls.check_no_other_worker()
         turns = await self._calls.turns()
         tools = await self.chat.tools()
@@ -126,17 +147,51 @@ class Ledger(AbstractCapability[Any]):
         last = [tools[call.id].status for call in turns[-1].calls] if turns else []
         if any(isinstance(status, Pending | Approved) for status in last):
             history.pop()  # its answers: pydantic-ai handles the calls of the last response
-        return await agent.run(message_history=history, capabilities=[self], **options)
+        return history
+
+    async def _kept(self, name: str, look: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Return what a look at the log returned first in this workflow, if it is in one.
+
+        Raises:
+            UserError: it is in a workflow of Temporal, where it would wait for ever.
+        """
+        if in_temporal_workflow():
+            raise exceptions.UserError(
+                f"the ledger of conversation {self.chat.id!r} is used in a workflow of Temporal, "
+                "where nothing may wait for a database: run the agent in an activity, or record "
+                "inside of its tools, which are activities"
+            )
+        return await kept(name, look)
 
     # what pydantic-ai calls
+
+    async def wrap_run(
+        self, ctx: RunContext[Any], *, handler: WrapRunHandler
+    ) -> AgentRunResult[Any]:
+        """Find out whether a run is another's replay."""
+        run_id = str(ctx.run_id)
+
+        async def look() -> str:
+            return run_id
+
+        self._first_ids[run_id] = await self._kept("toolledger.run", look)
+        try:
+            return await handler()
+        finally:
+            self._first_ids.pop(run_id, None)
 
     async def before_model_request(
         self, ctx: RunContext[Any], request_context: ModelRequestContext
     ) -> ModelRequestContext:
         """Record the user's words, and the answers that no tool gave."""
-        await self._record_answers(request_context.messages)
-        await self._record_words(ctx, request_context.messages)
-        self._requested_at[self._step(ctx)] = time.monotonic()
+        step = self._step(ctx)
+
+        async def record() -> None:
+            await self._record_answers(request_context.messages)
+            await self._record_words(step, request_context.messages)
+
+        await as_step("toolledger.words", record)
+        self._requested_at[step] = time.monotonic()
         return request_context
 
     async def after_model_request(
@@ -186,7 +241,32 @@ class Ledger(AbstractCapability[Any]):
         args: dict[str, Any],
         handler: WrapToolExecuteHandler,
     ) -> Any:
-        """Run a call between its start and its end; one that ran before gives its answer."""
+        """Run a call between its start and its end; one that ran before gives its answer.
+
+        Raises:
+            UserError: a workflow of DBOS runs the tool as a child workflow.
+        """
+        if in_dbos_workflow() and _is_child_workflow(tool_def):
+            raise exceptions.UserError(
+                f"tool {call.tool_name!r} is a child workflow of DBOS, and its agent has a ledger: "
+                "make the function a DBOS.step, or call the agent outside of a workflow"
+            )
+
+        async def execute() -> Any:
+            return await self._execute(ctx, call, args, handler)
+
+        ended = await as_step("toolledger.call", execute)
+        if ended is None:
+            return shown_text(await self._calls.answer(await self._tool(ctx, call)))
+        return ended[0]
+
+    async def _execute(
+        self,
+        ctx: RunContext[Any],
+        call: messages.ToolCallPart,
+        args: dict[str, Any],
+        handler: WrapToolExecuteHandler,
+    ) -> Any:
         tool = await self._tool(ctx, call, to_run=not ctx.tool_call_approved)
         is_given = _parsed(call).call.arguments == tool.effective_call.arguments
         if ctx.tool_call_approved and type(tool.status) is Pending:
@@ -201,9 +281,7 @@ class Ledger(AbstractCapability[Any]):
             return shown_text(await self._calls.answer(tool))
         async with self._calls.running(tool, _PAUSES) as attempt:
             if attempt is None:
-                return await self.wrap_tool_execute(
-                    ctx, call=call, tool_def=tool_def, args=args, handler=handler
-                )
+                return await self._execute(ctx, call, args, handler)
             try:
                 result = await handler(args)
             except _WRAPPERS as error:
@@ -216,11 +294,24 @@ class Ledger(AbstractCapability[Any]):
     async def handle_deferred_tool_calls(
         self, ctx: RunContext[Any], *, requests: DeferredToolRequests
     ) -> DeferredToolResults | None:
-        """Answer the requests for approval that the log has a decision on; keep what they show."""
-        results = DeferredToolResults()
-        for call in requests.approvals:
+        """Answer the requests for approval that the log has a decision on; keep what they show.
+
+        In a workflow of DBOS this is a step: a recovery has the decisions that there were.
+        """
+        results, shown = await self._kept(
+            "toolledger.decisions", lambda: self._decisions(ctx, requests.approvals)
+        )
+        _keep_seen(ctx.messages, shown)
+        return results if results.approvals else None
+
+    async def _decisions(
+        self, ctx: RunContext[Any], asked: Sequence[messages.ToolCallPart]
+    ) -> tuple[DeferredToolResults, dict[str, str]]:
+        """Return the decisions on calls, and the revisions that people are asked about, by call."""
+        results, shown = DeferredToolResults(), dict[str, str]()
+        for call in asked:
             tool = await self._tool(ctx, call)
-            _keep_seen(ctx.messages, tool)
+            shown[tool.id] = str(tool.revision)
             status = tool.status
             if isinstance(status, Approved):
                 edit = None if tool.edit is None else tool.edit.arguments
@@ -228,19 +319,20 @@ class Ledger(AbstractCapability[Any]):
             elif isinstance(status, Rejected):
                 reason = status.reason or "The tool call was denied."
                 results.approvals[call.tool_call_id] = ToolDenied(reason)
-        return results if results.approvals else None
+        return results, shown
 
     # recording
 
-    async def _record_words(
-        self, ctx: RunContext[Any], given: Sequence[messages.ModelMessage]
-    ) -> None:
+    def _step(self, ctx: RunContext[Any]) -> str:
+        """Return what names a model's response: its run, and the step in it."""
+        run_id = str(ctx.run_id)
+        return f"{self._first_ids.get(run_id, run_id)} {ctx.run_step}"
+
+    async def _record_words(self, step: str, given: Sequence[messages.ModelMessage]) -> None:
         """Record the system's and the user's words after the last response, if they are new."""
         said = [part for message in _after_response(given) for part in message.parts]
         events = [_message_added(part) for part in said if isinstance(part, _WORDS)]
         if events:
-            is_played_again = self._durable_run() is not None
-            step = self._step(ctx) if is_played_again else None
             await self._calls.record_words(lambda stored: _without_stored(events, stored), step)
 
     async def _record_response(
@@ -254,7 +346,9 @@ class Ledger(AbstractCapability[Any]):
         if calls or parts or not response.tool_calls:
             (native,) = messages.ModelMessagesTypeAdapter.dump_python([response], mode="json")
             made = [_parsed(call) for call in calls]
-            await self._calls.record(step, parts, made, native, _responded(response, latency))
+            said = f"{step} {json.dumps(native['parts'], sort_keys=True)}"  # or it was asked anew
+            responded = _responded(response, latency)
+            await self._calls.record(said, parts, made, native, responded, step)
 
     async def _record_answers(self, given: Sequence[messages.ModelMessage]) -> None:
         """Record answers that pydantic-ai gave itself: to unknown tools, output tools, refusals.
@@ -273,23 +367,6 @@ class Ledger(AbstractCapability[Any]):
                 await self.chat.fail(tool.id, Failure(ErrorKind.VALIDATION, text))
             elif part.outcome == "success":
                 await self.chat.complete(tool.id, text, synthetic=True)
-
-    def _durable_run(self) -> str | None:
-        """Return the id under which a runtime may play runs again; None if it has none."""
-        return self._run_id or _workflow_of_dbos()
-
-    def _step(self, ctx: RunContext[Any]) -> str:
-        """Return what names a model's response: its run, and the step in it.
-
-        The runs of a workflow are told apart by their order, which is the same each time.
-        """
-        durable = self._durable_run()
-        if durable is None:
-            return f"{ctx.run_id} {ctx.run_step}"
-        runs = self._runs.setdefault(durable, [])
-        if ctx.run_id not in runs:
-            runs.append(ctx.run_id)
-        return f"{durable} {runs.index(ctx.run_id)} {ctx.run_step}"
 
     async def _tool(
         self, ctx: RunContext[Any], call: messages.ToolCallPart, *, to_run: bool = False
@@ -334,14 +411,14 @@ def _is_made_in(given: Sequence[messages.ModelMessage], call_id: str) -> bool:
     return last is not None and any(part.tool_call_id == call_id for part in last.tool_calls)
 
 
-def _workflow_of_dbos() -> str | None:
-    """Return the id of the workflow of DBOS that this is called in, which a recovery keeps."""
-    dbos = sys.modules.get("dbos")
-    return None if dbos is None else dbos.DBOS.workflow_id
-
-
 def _parsed(call: messages.ToolCallPart) -> ParsedCall:
     return ParsedCall(call.tool_call_id, function_call(call.tool_name, call.args or {}))
+
+
+def _is_child_workflow(tool_def: ToolDefinition) -> bool:
+    """Return whether `DBOSDurability` runs a tool as a workflow of its own."""
+    config = (tool_def.metadata or {}).get("dbos")
+    return isinstance(config, dict) and "child_workflow" in config
 
 
 def _awaits_approval(tool: Tool) -> bool:
@@ -354,13 +431,12 @@ def _last_response(given: Sequence[messages.ModelMessage]) -> messages.ModelResp
     return next((m for m in reversed(given) if isinstance(m, messages.ModelResponse)), None)
 
 
-def _keep_seen(given: Sequence[messages.ModelMessage], tool: Tool) -> None:
-    """Keep what a person is asked about a call with the response that made it."""
+def _keep_seen(given: Sequence[messages.ModelMessage], shown: dict[str, str]) -> None:
+    """Keep the revisions that people are asked about with the response that made the calls."""
     response = _last_response(given)
-    if response is not None:
+    if response is not None and shown:
         before = response.metadata or {}
-        kept = {**before.get(_SEEN, {}), tool.id: str(tool.revision)}
-        response.metadata = {**before, _SEEN: kept}
+        response.metadata = {**before, _SEEN: {**before.get(_SEEN, {}), **shown}}
 
 
 def _seen(given: Sequence[messages.ModelMessage], tool: Tool) -> str | Revision:

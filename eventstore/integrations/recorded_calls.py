@@ -21,6 +21,7 @@ The rule for a call that a framework is about to run:
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, TypeAlias
@@ -30,9 +31,10 @@ from eventstore.append import commands
 from eventstore.append.commands import Command
 from eventstore.append.conversation_state import IdentifiedEvents
 from eventstore.append.leases import check_not_under_way
+from eventstore.append.places import event_id_at, place_of_step
 from eventstore.attempt import claim_of
 from eventstore.conversation import Conversation
-from eventstore.domain.events import MessageAdded
+from eventstore.domain.events import Event, MessageAdded
 from eventstore.domain.failure import ErrorKind, Failure
 from eventstore.domain.leases import DEFAULT_LEASE_SECONDS
 from eventstore.domain.messages import Text
@@ -40,7 +42,7 @@ from eventstore.domain.own_texts import is_own_text
 from eventstore.domain.revision import Revision
 from eventstore.domain.statuses import Approved, Completed, Failed, Pending
 from eventstore.errors import IllegalTransition
-from eventstore.history_import import first_id_of_turn, ids_before_turn, record_turn
+from eventstore.history_import import record_turn
 from eventstore.policies.prices import priced
 from eventstore.providers.registry import list_key
 from projections import model_history
@@ -54,7 +56,7 @@ if TYPE_CHECKING:
     from eventstore.append.conversation_state import ConversationState
     from eventstore.append.tool_fold import LookUp
     from eventstore.attempt import Pauses
-    from eventstore.domain.events import Event, ModelResponded
+    from eventstore.domain.events import ModelResponded
     from eventstore.domain.json_types import JsonObject
     from eventstore.domain.messages import Part
     from eventstore.domain.tool import Tool
@@ -109,40 +111,58 @@ class RecordedCalls:
         calls: Sequence[ParsedCall],
         native: NativeMessage | None,
         responded: ModelResponded | None = None,
+        step: str | None = None,
     ) -> Command[list[Tool]]:
-        """Return the append of a model's response and its calls."""
+        """Return the append of a model's response and its calls; see `record_turn`."""
         if responded is not None:
             responded = priced(responded, self._chat.session.prices)
         return record_turn(
-            self._chat.id, parts, calls, self._framework, native, response_id.encode(), responded
+            self._chat.id,
+            parts,
+            calls,
+            self._framework,
+            native,
+            response_id.encode(),
+            responded,
+            step,
         )
 
-    def recording_words(self, select: SelectNew, response_id: str | None = None) -> Command[None]:
+    def recording_words(self, select: SelectNew, step: str | None = None) -> Command[None]:
         """Return the append of what people said since the last response.
 
-        `select` gets the words since then that are stored, and returns those to append. With the
-        `response_id` of the response that follows, nothing is appended where that is recorded: a
-        durable runtime plays again what was said before it.
+        `select` gets the words since then that are stored, and returns those to append. Words that
+        the same `step` of a run appended before are left out.
         """
-        key = None if response_id is None else response_id.encode()
-        known = () if key is None else (first_id_of_turn(self._framework, key),)
 
         def decide(_: ConversationState, __: LookUp) -> Sequence[Event]:
-            stored: list[MessageAdded] = []
-            for recorded in self._chat.session.events(self._chat.id, self._answered_at):
-                event = recorded.event
-                if isinstance(event, MessageAdded) and event.role == "assistant":
-                    self._answered_at = recorded.version
-                    stored = []
-                elif isinstance(event, MessageAdded):
-                    stored.append(event)
-            new = [event for event in select(stored) if not _is_own(event)]
-            if key is None:
-                return new
-            ids = ids_before_turn(self._framework, key, len(stored), len(new))
-            return IdentifiedEvents(new, ids)
+            new = select(self._words_since_response())
+            events = [event for event in new if not _is_own(event)]
+            return events if step is None else self._not_said(events, step)
 
-        return Command(self._chat.id, decide, lambda _: None, None, known, exclusive=True)
+        return Command(self._chat.id, decide, lambda _: None, exclusive=True)
+
+    def _words_since_response(self) -> list[MessageAdded]:
+        stored: list[MessageAdded] = []
+        for recorded in self._chat.session.events(self._chat.id, self._answered_at):
+            event = recorded.event
+            if isinstance(event, MessageAdded) and event.role == "assistant":
+                self._answered_at = recorded.version
+                stored = []
+            elif isinstance(event, MessageAdded):
+                stored.append(event)
+        return stored
+
+    def _not_said(self, events: Sequence[MessageAdded], step: str) -> IdentifiedEvents:
+        """Return those of the words that the step has not said before."""
+        times: Counter[bytes] = Counter()
+        ids: list[bytes] = []
+        for event in events:
+            place = place_of_step(step, (event.role, event.parts))
+            ids.append(event_id_at(place, times[place]))
+            times[place] += 1
+        known = self._chat.session.known_ids(self._chat.id, ids)
+        new = [place for place, event_id in enumerate(ids) if event_id not in known]
+        return IdentifiedEvents([events[n] for n in new], [ids[n] for n in new])
 
     def know(self, tools: Iterable[Tool]) -> None:
         """Take in the calls of a response that was just recorded.
@@ -258,16 +278,17 @@ class AsyncRecordedCalls:
         calls: Sequence[ParsedCall],
         native: NativeMessage | None,
         responded: ModelResponded | None = None,
+        step: str | None = None,
     ) -> list[Tool]:
         """Record a model's response and its calls as one append; once for each `response_id`."""
-        command = self._calls.recording(response_id, parts, calls, native, responded)
+        command = self._calls.recording(response_id, parts, calls, native, responded, step)
         tools = await self._session.run(command)
         self.know(tools)
         return tools
 
-    async def record_words(self, select: SelectNew, response_id: str | None = None) -> None:
+    async def record_words(self, select: SelectNew, step: str | None = None) -> None:
         """Record what people said since the last response; see `RecordedCalls.recording_words`."""
-        await self._session.run(self._calls.recording_words(select, response_id))
+        await self._session.run(self._calls.recording_words(select, step))
 
     async def find(self, call_id: str, *, as_recorded: bool = False) -> Tool | None:
         """Return the latest call to which the framework gave this id, or None.

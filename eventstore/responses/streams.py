@@ -56,6 +56,7 @@ def recording(
     *,
     usage: bool = ...,
     requested_at: float | None = ...,
+    step: str | None = ...,
 ) -> RecordedStream[C]: ...
 @overload
 def recording(
@@ -65,6 +66,7 @@ def recording(
     *,
     usage: bool = ...,
     requested_at: float | None = ...,
+    step: str | None = ...,
 ) -> AsyncRecordedStream[C]: ...
 def recording(
     stream: Stream[C] | AsyncStream[C],
@@ -73,6 +75,7 @@ def recording(
     *,
     usage: bool = True,
     requested_at: float | None = None,
+    step: str | None = None,
 ) -> RecordedStream[C] | AsyncRecordedStream[C]:
     """Return the stream of a response that records the message when it ends.
 
@@ -80,7 +83,7 @@ def recording(
     the result in its place. In a `with` block, a loop that is left is recorded at once. For an
     `AsyncConversation` the stream is asynchronous. `usage` is as in `Conversation.record`. With
     `requested_at`, what `time.monotonic()` returned right before the request, the latency of a
-    response that came to its end is stored, too.
+    response that came to its end is stored, too. `step` is as in `Conversation.record`.
 
     Raises:
         TypeError: the stream cannot be iterated, is not awaited, or is asynchronous and the
@@ -98,11 +101,11 @@ def recording(
     if isinstance(chat, Conversation):
         if isinstance(stream, Iterable | AbstractContextManager):
             return RecordedStream(
-                stream, chat, provider, response, usage=usage, requested_at=requested_at
+                stream, chat, provider, response, usage=usage, requested_at=requested_at, step=step
             )
     elif isinstance(stream, AsyncIterable | AbstractAsyncContextManager):
         return AsyncRecordedStream(
-            stream, chat, provider, response, usage=usage, requested_at=requested_at
+            stream, chat, provider, response, usage=usage, requested_at=requested_at, step=step
         )
     raise TypeError(_refusal(stream, chat))
 
@@ -126,10 +129,12 @@ class _Outcome:
         *,
         usage: bool,
         requested_at: float | None,
+        step: str | None,
         prices: Prices | None,
     ) -> None:
         self._usage = usage
         self._requested_at = requested_at
+        self._step = step
         self._prices = prices
         self._chat_id = chat_id
         self._provider = provider
@@ -159,6 +164,7 @@ class _Outcome:
             self._chat_id,
             came,
             self._provider,
+            step=self._step,
             usage=self._usage,
             latency=latency,
             prices=self._prices,
@@ -178,6 +184,7 @@ class RecordedStream(_Outcome, Generic[C]):
         *,
         usage: bool,
         requested_at: float | None,
+        step: str | None,
     ) -> None:
         super().__init__(
             chat.id,
@@ -185,6 +192,7 @@ class RecordedStream(_Outcome, Generic[C]):
             response,
             usage=usage,
             requested_at=requested_at,
+            step=step,
             prices=chat.session.prices,
         )
         self._chat = chat
@@ -254,6 +262,7 @@ class AsyncRecordedStream(_Outcome, Generic[C]):
         *,
         usage: bool,
         requested_at: float | None,
+        step: str | None,
     ) -> None:
         super().__init__(
             chat.id,
@@ -261,6 +270,7 @@ class AsyncRecordedStream(_Outcome, Generic[C]):
             response,
             usage=usage,
             requested_at=requested_at,
+            step=step,
             prices=chat.session.blocking.prices,
         )
         self._chat = chat

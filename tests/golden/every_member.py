@@ -289,6 +289,8 @@ ENDED_LATE: tuple[Event, ...] = (
     ToolEndedLate(call_id="call_asked", attempt=1, reason="asks a person"),
 )
 
+OF_A_STEP = ToolPending(FunctionCall("refund", {}, "call_step"), "call_step", 9, step="order-7 1")
+
 LATER: tuple[Event, ...] = (
     SKIPPED,
     PAUSED,
@@ -306,5 +308,6 @@ LATER: tuple[Event, ...] = (
     LEASED,
     RENEWED,
     *ENDED_LATE,
+    OF_A_STEP,
 )
 """Events with the members that came after the first golden log."""

@@ -1,0 +1,99 @@
+"""Places: the ids of events that name what they are of, so that it is known when it comes again.
+
+Such an id begins with the place of what was told, a digest, and ends with the number of the event
+in it. It is a UUID of version 8, whose content its maker defines.
+
+A run may be replayed: by a durable runtime after a crash, or by a host after a retry. It names its
+steps then, and what a step says has a place of its own:
+
+1. What the same step says again is stored once, wherever the conversation is by then, and finds
+   the calls that it made as they stand.
+2. What it says differently is another message: the model was asked anew; see `asked_anew`.
+3. Other steps, and messages without a step, are never taken for it.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from eventstore.domain.asked_anew import is_replacement
+from eventstore.domain.fingerprint import content_id
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from eventstore.append.pending_append import PendingAppend
+    from eventstore.domain.tool import Tool
+
+PLACE_BYTES = 12  # of an event id; the rest counts the events of the place
+_CUSTOM_UUID = 8  # the UUID version whose content its maker defines
+
+
+def place_of(*parts: bytes) -> bytes:
+    """Return the place that depends only on the parts, their order and their borders."""
+    return content_id(*parts)[:PLACE_BYTES]
+
+
+def place_of_step(step: object, said: object) -> bytes:
+    """Return the place of what a step of a run says; `said` can be written as JSON.
+
+    Raises:
+        TypeError: the step is not text.
+        ValueError: it is empty.
+    """
+    if not isinstance(step, str):
+        raise TypeError(f"step is {step!r}: pass text, such as the workflow's id and a number")
+    if not step:
+        raise ValueError("step is empty: pass text, such as the workflow's id and a number")
+    # Not msgspec's own JSON: it refuses half of a surrogate pair, which a model may write.
+    form = json.dumps(msgspec.to_builtins(said), sort_keys=True)
+    return place_of(b"step", step.encode("utf-8", "surrogatepass"), form.encode())
+
+
+def event_id_at(place: bytes, number: int) -> bytes:
+    """Return the id of an event at a place."""
+    return start_of_ids(place) + number.to_bytes(16 - PLACE_BYTES, "big")
+
+
+def event_ids_at(place: bytes, count: int) -> list[bytes]:
+    """Return the ids of the first events at a place."""
+    return [event_id_at(place, number) for number in range(count)]
+
+
+def has_place(event_id: bytes) -> bool:
+    """Return whether an id names a place: other ids are UUIDs of other versions."""
+    return event_id[6] >> 4 == _CUSTOM_UUID
+
+
+def start_of_ids(place: bytes) -> bytes:
+    """Return the start of a UUIDv8, with as much of `place` as there is room for."""
+    return bytes(
+        (
+            *place[:6],
+            place[6] & 0x0F | 0x80,
+            place[7],
+            place[8] & 0x3F | 0x80,
+            *place[9:PLACE_BYTES],
+        )
+    )
+
+
+def calls_at(done: PendingAppend, place: bytes) -> list[Tool]:
+    """Return the calls that were made, or answered, at a place; as they stand now."""
+    start = start_of_ids(place)
+    return calls_of(done, lambda event_id: event_id[:PLACE_BYTES] == start)
+
+
+def calls_of(done: PendingAppend, is_one: Callable[[bytes], bool]) -> list[Tool]:
+    """Return the calls that events with these ids name, as they stand now."""
+    calls = {
+        recorded.call_id
+        for recorded in done.read_log(done.conversation_id)
+        if recorded.call_id
+        and is_one(bytes.fromhex(recorded.event_id))
+        and not is_replacement(recorded.event)
+    }
+    return list(done.look_up(calls).values()) if calls else []
