@@ -15,7 +15,7 @@ MAX_AGE_SECONDS = 5.0
 """How old the answer of a server may be before `keep` asks again."""
 
 _STEADY = getattr(time, "CLOCK_BOOTTIME", None) or getattr(time, "CLOCK_MONOTONIC", None)
-"""The clock that no one sets, and that goes on while the machine sleeps, where there is one."""
+"""A clock that is never set, and goes on while the machine sleeps, where there is one."""
 
 
 def system_clock() -> int:
@@ -24,7 +24,7 @@ def system_clock() -> int:
 
 
 def steady_clock() -> int:
-    """Return microseconds since some moment, by a clock of the machine that no one sets."""
+    """Return microseconds since some moment, by a clock of the machine that is never set."""
     nanoseconds = time.monotonic_ns() if _STEADY is None else time.clock_gettime_ns(_STEADY)
     return nanoseconds // 1000
 

@@ -38,8 +38,9 @@ What holds at each step:
   it is committed again, its event ids are looked up.
 - *Nothing to store.* An append that repeats what the log has is acknowledged as the first one was:
   `event_id_at` raises an error unless what was read is there for good.
-- *Time.* The time of an append is that of the database. A server is asked for it before the
-  transaction begins, and only where its last answer is old: see `DatabaseClock`.
+- *Time.* The time of an append is that of the database. A server is asked for it again after a
+  commit, and only where its last answer is old: see `DatabaseClock`. Before it, a server that does
+  not answer would be waited for twice.
 - *Nesting.* A thread in the middle of an append cannot append again (from a signal handler, a
   finalizer or the clock): it would wait for itself. It is refused.
 
@@ -134,7 +135,7 @@ class GroupCommitter:
         return not (self._leading or self._leader_thread or self._waiting)
 
     def keep_time(self) -> None:
-        """Ask a server for its time if its last answer is old; no transaction is open."""
+        """Ask a server for its time if its last answer is old."""
         if self._server_clock is not None:
             self._server_clock.keep()
 
@@ -233,12 +234,12 @@ class GroupCommitter:
         group = [own]
         self._leader_thread = thread
         try:
-            self.keep_time()
             if beside or self._waiting:
                 group += [*beside, *self._take_waiting(own)]
                 self._commit_group(group, storage)
             else:
                 self._commit_one(own, storage)
+            self.keep_time()
         finally:
             self._leader_thread = 0
             if self.notifier.listeners:
