@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 from eventstore.append.commands import Command
@@ -44,19 +44,25 @@ class ConnectionSession:
         return self._storage
 
     @property
+    def clock(self) -> Callable[[], int]:
+        """The clock of the store."""
+        return self._store_session.clock
+
+    @property
     def prices(self) -> Prices | None:
         """The price table of the store."""
         return self._store_session.prices
 
     def run(self, command: Command[T]) -> T:
         """Append what a command decides, with the lane's lock held, and return its result."""
+        self._store_session.committer.keep_time()
         name = command.conversation_id
         if command.event_ids:  # which of them are stored is found by reading all events
             state = ConversationState(name, 0)
         else:
             state = self._store_session.committer.remembered_state(name)
         pending = PendingAppend(
-            self._store_session.clock,
+            self.clock,
             self.events,
             name,
             command.decide,

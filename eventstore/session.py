@@ -18,6 +18,7 @@ from eventstore.append import commands
 from eventstore.append.group_commit import MAX_CACHED_STATES, RECHECK_SECONDS, GroupCommitter
 from eventstore.append.leases import Hold, LeaseKeeper
 from eventstore.append.shared_timeouts import MIN_WAIT_SECONDS
+from eventstore.clock import DatabaseClock, system_clock
 from eventstore.notifications import local
 from eventstore.notifications.watcher import IDLE_SECONDS, Watcher
 
@@ -39,6 +40,11 @@ class Session(Protocol):
     @property
     def durable(self) -> bool:
         """Whether an append that returned is on disk."""
+        ...
+
+    @property
+    def clock(self) -> Callable[[], int]:
+        """The clock of the store, in microseconds since 1970 UTC."""
         ...
 
     @property
@@ -128,12 +134,12 @@ class LogSession:
     def __init__(
         self,
         storage: Storage,
-        clock: Callable[[], int],
+        clock: Callable[[], int] | None,
         bind_to_connection: BindToConnection,
         settings: SessionSettings = DEFAULT_SETTINGS,
         prices: Prices | None = None,
     ) -> None:
-        self.clock = clock
+        clock = self.clock = clock or _clock_of(storage)
         self.prices = prices
         self.settings = settings
         self.committer = GroupCommitter(
@@ -156,6 +162,11 @@ class LogSession:
             StoreClosed: the store was closed.
         """
         return self.committer.opened()
+
+    def now(self) -> int:
+        """Return the time of the store; a server is asked again where its last answer is old."""
+        self.committer.keep_time()
+        return self.clock()
 
     def check_open(self) -> None:
         """Raise `StoreClosed` if the store was closed."""
@@ -219,6 +230,12 @@ class LogSession:
         return Watcher(
             committer.storage, committer.notifier, idle_timeout=self.settings.idle_timeout
         )
+
+
+def _clock_of(storage: Storage) -> Callable[[], int]:
+    """Return the clock that all workers share: that of the server, or of the machine."""
+    ask = storage.server_time
+    return system_clock if ask is None else DatabaseClock(ask)
 
 
 def _renew(committer: GroupCommitter, hold: Hold) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Self
 
-from eventstore.clock import system_clock
 from eventstore.conversation import Conversation
 from eventstore.domain.events import Recorded
 from eventstore.domain.fingerprint import parse
@@ -28,14 +27,14 @@ if TYPE_CHECKING:
 class EventStore:
     """An append-only log of conversations; safe to share between threads, and across a fork.
 
-    Open one with `EventStore.open(url)`. `storage` may be any `Storage`; `clock` gives
-    microseconds since 1970 UTC; `settings` are for tests and for unusual logs.
+    Open one with `EventStore.open(url)`. `storage` may be any `Storage`; for `clock` see `open`;
+    `settings` are for tests and for unusual logs.
     """
 
     def __init__(
         self,
         storage: Storage,
-        clock: Callable[[], int] = system_clock,
+        clock: Callable[[], int] | None = None,
         *,
         settings: SessionSettings = DEFAULT_SETTINGS,
         prices: Prices | None = None,
@@ -52,7 +51,7 @@ class EventStore:
         durability: str = "full",
         busy_timeout: float = 30.0,
         create: bool = True,
-        clock: Callable[[], int] = system_clock,
+        clock: Callable[[], int] | None = None,
         prices: Prices | None = None,
     ) -> Self:
         """Open the store at a database URL; create or upgrade its schema.
@@ -65,6 +64,9 @@ class EventStore:
         lose the last commits in a power cut (not in a crash of the process). `busy_timeout`
         (seconds) is how long an append waits for other writers, or for a server to come back.
         `prices` is a price table (`PriceTable`): the usage of responses is recorded with its cost.
+        Times of the log, leases and the ends of approvals are those of the database: of its server,
+        whatever the clock of this machine says, or of this machine for SQLite. A `clock` that
+        returns microseconds since 1970 UTC takes its place, for tests for example.
 
         Raises:
             ValueError: the URL, or another argument, makes no sense.
@@ -97,6 +99,13 @@ class EventStore:
     def tenant(self) -> str:
         """The tenant whose log it is."""
         return self.session.committer.storage.tenant
+
+    def now(self) -> int:
+        """Return the time by which leases and approvals end, in microseconds since 1970 UTC.
+
+        It is that of the database, or of the `clock` that was passed; see `open`.
+        """
+        return self.session.now()
 
     def conversation(
         self, conversation_id: str, *, connection: Connection | None = None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import msgspec
@@ -101,12 +100,12 @@ def _order(doubt: Doubt) -> tuple[int, str, str]:
 def doubts(store: EventStore, *, now: Moment | None = None) -> list[Doubt]:
     """Return the calls of all conversations that are in doubt, the oldest doubt first.
 
-    A call whose worker has a lease on it `now` is not among them; without `now` that is the clock
-    of this process. The log is read from its beginning, in memory that grows with the calls that
+    A call whose worker has a lease on it `now` is not among them; without `now` that is the time
+    of the store. The log is read from its beginning, in memory that grows with the calls that
     are not settled.
 
     Raises:
         TypeError, ValueError: `now` is not a time.
     """
-    at = time.time_ns() // 1000 if now is None else microseconds_of("now", now)
+    at = store.now() if now is None else microseconds_of("now", now)
     return doubts_among(UnsettledCalls().extend(store.read()), at)

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 from eventstore.aio.conversation import AsyncConversation
 from eventstore.aio.reader import AsyncFeed, AsyncFollow, ReadExecutor, Reading
 from eventstore.aio.session import AsyncLogSession
-from eventstore.clock import system_clock
 from eventstore.domain.events import Recorded
 from eventstore.storage.interface import Damage
 from eventstore.store import EventStore, check_conversation_id
@@ -104,7 +103,7 @@ class AsyncEventStore:
         durability: str = "full",
         busy_timeout: float = 30.0,
         create: bool = True,
-        clock: Callable[[], int] = system_clock,
+        clock: Callable[[], int] | None = None,
         prices: Prices | None = None,
     ) -> Opening:
         """Open the store at a database URL; see `EventStore.open`."""
@@ -122,6 +121,10 @@ class AsyncEventStore:
             return cls(store)
 
         return Opening(open_)
+
+    async def now(self) -> int:
+        """Return the time by which leases and approvals end; see `EventStore.now`."""
+        return await self.session.call(self._store.now)
 
     def conversation(
         self, conversation_id: str, *, connection: AsyncConnection | None = None

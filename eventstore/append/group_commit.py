@@ -38,6 +38,9 @@ What holds at each step:
   it is committed again, its event ids are looked up.
 - *Nothing to store.* An append that repeats what the log has is acknowledged as the first one was:
   `event_id_at` raises an error unless what was read is there for good.
+- *Time.* The time of an append is that of the database. A server is asked for it again after a
+  commit, and only where its last answer is old: see `DatabaseClock`. Before it, a server that does
+  not answer would be waited for twice.
 - *Nesting.* A thread in the middle of an append cannot append again (from a signal handler, a
   finalizer or the clock): it would wait for itself. It is refused.
 
@@ -61,6 +64,7 @@ from eventstore.append.event_ids import minted_at
 from eventstore.append.pending_append import PendingAppend
 from eventstore.append.shared_timeouts import MIN_WAIT_SECONDS, SharedTimeouts
 from eventstore.append.tool_fold import fold_tools
+from eventstore.clock import DatabaseClock
 from eventstore.domain.events import Recorded
 from eventstore.domain.tool import Tool
 from eventstore.errors import (
@@ -103,6 +107,7 @@ class GroupCommitter:
         min_shared_wait: float = MIN_WAIT_SECONDS,
     ) -> None:
         self.clock = clock
+        self._server_clock = clock if isinstance(clock, DatabaseClock) else None
         self.closed = False
         self.storage = storage
         self._max_cached_states = max_cached_states
@@ -128,6 +133,11 @@ class GroupCommitter:
     def idle(self) -> bool:
         """Whether no append is being committed, and none waits."""
         return not (self._leading or self._leader_thread or self._waiting)
+
+    def keep_time(self) -> None:
+        """Ask a server for its time if its last answer is old."""
+        if self._server_clock is not None:
+            self._server_clock.keep()
 
     def opened(self) -> Storage:
         """Return the storage.
@@ -229,6 +239,7 @@ class GroupCommitter:
                 self._commit_group(group, storage)
             else:
                 self._commit_one(own, storage)
+            self.keep_time()
         finally:
             self._leader_thread = 0
             if self.notifier.listeners:

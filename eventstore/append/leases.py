@@ -5,9 +5,10 @@
 2. A hold that is older than a third of its lease is renewed, by an event. Most attempts end before,
    and add none.
 3. One daemon thread for a store renews. It begins with the first hold, and ends when there is none.
-4. A renewal that is refused is not tried again: the attempt is over, or others have taken it over.
+4. A lease ends by the time of the store. When a renewal is due, the keeper's monotonic clock says.
+5. A renewal that is refused is not tried again: the attempt is over, or others have taken it over.
    One that the store could not take is tried again soon.
-5. Where the worker of an attempt is this very process, the holds say whether a thread is still at
+6. Where the worker of an attempt is this very process, the holds say whether a thread is still at
    it. So an attempt that was left is known at once.
 """
 

@@ -53,7 +53,7 @@ class CallLog:
 
     def is_under_way(self, tool: Tool) -> bool:
         """Return whether a living worker has a lease on a call."""
-        return is_under_way(self.conversation_id, tool, self._session.clock())
+        return is_under_way(self.conversation_id, tool, self._session.now())
 
     def start(
         self,

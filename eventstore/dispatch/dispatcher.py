@@ -80,8 +80,8 @@ class Dispatcher(DispatcherSetup[Conversation, ToolGate]):
       worker is at the conversation; see `docs/several-workers.md`.
     - `max_calls_per_turn`: the calls beyond it are rejected. `max_parallel`: how many calls run
       concurrently.
-    - `clock` returns microseconds since 1970 UTC, `chance` a random number from 0 to 1, `sleep`
-      waits for some seconds.
+    - `clock` returns microseconds since 1970 UTC, by default those of the store; leases always go
+      by the store's. `chance` returns a random number from 0 to 1, `sleep` waits for some seconds.
     """
 
     def offer(self, context: ToolGateContext | None = None) -> GateDecision:

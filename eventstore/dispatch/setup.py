@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
 from eventstore.attempt import Pauses
-from eventstore.clock import system_clock
 from eventstore.dispatch.after_hooks import AfterHook
 from eventstore.dispatch.call_log import CallLog
 from eventstore.dispatch.failures import ModelText, Redact
@@ -61,7 +60,7 @@ class DispatcherSetup(Generic[C, G]):
         on_all_empty: OnAllEmpty = "open",
         denial: DenialPolicy | None = None,
         gate_context: GateContext | None = None,
-        clock: Callable[[], int] = system_clock,
+        clock: Callable[[], int] | None = None,
         chance: Callable[[], float] = random.random,
         sleep: Sleep | None = None,
     ) -> None:
@@ -87,7 +86,7 @@ class DispatcherSetup(Generic[C, G]):
             on_all_empty=on_all_empty,
             denial=denial,
             gate_context=gate_context or ToolGateContext.after,
-            clock=clock,
+            clock=clock or session.clock,
             chance=chance,
             sleep=sleep,
             resolve=resolve_awaitable,

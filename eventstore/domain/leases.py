@@ -1,13 +1,13 @@
 """Leases: how long an attempt without an end counts as under way. Pure.
 
-1. A lease begins with its attempt, and each renewal prolongs it. Time is that of the store that
-   appends.
+1. A lease begins with its attempt, and each renewal prolongs it. Time is that of the store, so of
+   the database: one for all workers, see `DatabaseClock`. A store with a clock of its own has that.
 2. While it lasts, no other worker starts the call, not even with the number of the next attempt. A
    person may settle it, or take it over by an explicit word.
-3. It is over when the attempt has ended, when the clock of the store is past its end, or when its
+3. It is over when the attempt has ended, when the time of the store is past its end, or when its
    worker is known to have ended. Without an end the call is in doubt then, as one without a lease.
-4. A renewal never shortens it. Where the clock of its worker was set back, it goes on from where it
-   was, for the time between two renewals.
+4. A renewal never shortens it. Where the clock of the database was set back, it goes on from where
+   it was, for the time between two renewals.
 5. A lease keeps others away and proves nothing: a worker that was suspended goes on when it wakes.
    What keeps two effects apart is the number of the attempt, as a fence; see `CurrentAttempt`.
 """

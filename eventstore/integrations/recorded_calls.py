@@ -231,7 +231,7 @@ class RecordedCalls:
         Raises:
             CallUnderWay: one is.
         """
-        now = self._chat.session.outside_transaction(self._chat.id).clock()
+        now = self._chat.session.outside_transaction(self._chat.id).now()
         for tool in self._chat.tools.values():
             check_not_under_way(self._chat.id, tool, now)
 

@@ -20,7 +20,6 @@ from uuid import NAMESPACE_URL, uuid5
 
 from eventstore.append.commands import Command
 from eventstore.append.pending_append import PendingAppend
-from eventstore.clock import system_clock
 from eventstore.domain.agent_errors import UsageLimitExceeded
 from eventstore.domain.codec import encode
 from eventstore.domain.events import ModelResponded, UsageLimitBreach
@@ -190,7 +189,7 @@ def _nothing(_: PendingAppend) -> None:
 class UsageBudget:
     """The limits of a run of a conversation; see the module.
 
-    `clock` gives microseconds since 1970 UTC.
+    `clock` gives microseconds since 1970 UTC, by default those of the store.
     """
 
     def __init__(
@@ -198,10 +197,10 @@ class UsageBudget:
         chat: Conversation,
         limits: UsageLimits,
         *,
-        clock: Callable[[], int] = system_clock,
+        clock: Callable[[], int] | None = None,
     ) -> None:
         self._chat = chat
-        self._meter = _Meter(chat.id, limits, clock)
+        self._meter = _Meter(chat.id, limits, clock or chat.session.clock)
 
     @property
     def used(self) -> RunUsage:
@@ -267,10 +266,10 @@ class AsyncUsageBudget:
         chat: AsyncConversation,
         limits: UsageLimits,
         *,
-        clock: Callable[[], int] = system_clock,
+        clock: Callable[[], int] | None = None,
     ) -> None:
         self._chat = chat
-        self._meter = _Meter(chat.id, limits, clock)
+        self._meter = _Meter(chat.id, limits, clock or chat.session.blocking.clock)
 
     async def used(self) -> RunUsage:
         """Return what the run has used, by the log of this moment."""

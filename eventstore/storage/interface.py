@@ -180,6 +180,14 @@ class Storage(Protocol):
         ...
 
     @property
+    def server_time(self) -> Callable[[], int] | None:
+        """What asks the server of the database for its time, in microseconds since 1970 UTC.
+
+        None for a database without a server: it is on this machine, which has a clock.
+        """
+        return None
+
+    @property
     def url(self) -> str:
         """The URL that opens it again, so with the password."""
         ...

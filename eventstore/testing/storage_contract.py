@@ -478,6 +478,14 @@ class SharedStorageContract(StorageContract):
         assert mine.url == other.url
         assert (mine.tenant, other.tenant) == ("", "other")
 
+    def test_a_server_tells_one_time_to_all(self, open_storage: OpenStorage) -> None:
+        """A server's time goes on, in microseconds; without a server it is that of the machine."""
+        ask, ask_other = open_storage().server_time, open_storage("other").server_time
+        if ask is None or ask_other is None:
+            assert (ask, ask_other) == (None, None)
+        else:
+            assert NOON < ask() <= ask_other() < ask() + 3_600_000_000
+
     def test_tenants_never_see_each_other(self, open_storage: OpenStorage) -> None:
         """No conversation, feed, list, fingerprint or event id leads to another tenant."""
         acme, empty, other = open_storage("acme"), open_storage(), open_storage("Acme")

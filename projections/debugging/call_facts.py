@@ -32,8 +32,11 @@ from eventstore import (
     UsageLimitBreach,
 )
 from eventstore.domain.response_turns import ResponseTurns
+from eventstore.domain.settlement import settled_as
 from projections.debugging.error_results import error_text
 from projections.projection import fingerprint_of
+
+_OUTCOMES = {"completed": "completed", "failed": "failed", "run_again": "to be run again"}
 
 _MAX_ERROR_MESSAGE_CHARACTERS = 600  # of a message of the model that says an error
 
@@ -52,7 +55,10 @@ class CallError(msgspec.Struct, frozen=True, gc=False):
 
 
 class CallFacts(msgspec.Struct, gc=False):
-    """One call: the versions of its events, and what was wrong in it."""
+    """One call: the versions of its events, and what was wrong in it.
+
+    `settlement` is what a person said of it when it was in doubt, at the version `settled`.
+    """
 
     id: str
     call: FunctionCall
@@ -67,6 +73,8 @@ class CallFacts(msgspec.Struct, gc=False):
     result: Any = None
     edit: FunctionCall | None = None
     rejection: ToolRejected | None = None
+    settlement: str | None = None
+    settled: int = 0
     errors: list[CallError] = []
 
     @property
@@ -222,6 +230,7 @@ class LogFacts:
         if name and name != call.name:
             problem = f"a result of the tool {name!r} for"
             self.strays.append(StrayResult(version, event.call_id, call, problem))
+        self._settled(recorded, event, call)
         call.status, call.ended, call.result = "completed", version, result
         size = len(result) if type(result) is str else _size(result)
         self.characters += size
@@ -248,9 +257,21 @@ class LogFacts:
             self.errors.append(error)
             return
         if call.status not in ("completed", "rejected"):
+            self._settled(recorded, event, call)
             call.status, call.ended = "failed", recorded.version
             self.characters += len(failure.message)
         self._error(error, call)
+
+    def _settled(
+        self, recorded: Recorded, event: ToolCompleted | ToolFailed, call: CallFacts
+    ) -> None:
+        has_begun = call.imported or call.status in ("running", "failed")
+        outcome = settled_as(event, has_begun=has_begun)
+        if outcome is not None:
+            by = "" if event.by is None else f" by {event.by}"
+            reason = "" if event.reason is None else f": {event.reason}"
+            call.settlement = f"settled as {_OUTCOMES[outcome]}{by}{reason}"
+            call.settled = recorded.version
 
     def _error(self, error: CallError, call: CallFacts) -> None:
         self.errors.append(error)

@@ -57,13 +57,14 @@ class CallPlace(msgspec.Struct, frozen=True, gc=False):
 
 
 class Diagnosis(NotebookText, msgspec.Struct, frozen=True, gc=False):
-    """Why a conversation failed, as data; `print` it for the ten lines.
+    """Why a conversation failed, as data; `print` it for its lines.
 
     - `causes`: what may be the cause, the most likely first; see `Cause`.
     - `ended`: how the log ends. `last_version` is its last version, 0 for an empty log.
     - `failure`: the last error, or None. `open`, `refused` and `recovered` are calls: without an
       end, refused or hidden, and failed before they (or an equal call) completed.
     - `loops`: repeats and cycles.
+    - `settled`: the calls of which a person ended the doubt, and how; a line of its own, if any.
     - `look_at`: the version to look at, `command` the command that shows it; None without a cause.
     """
 
@@ -78,10 +79,11 @@ class Diagnosis(NotebookText, msgspec.Struct, frozen=True, gc=False):
     recovered: tuple[CallPlace, ...]
     look_at: int | None
     command: str | None
+    settled: tuple[CallPlace, ...] = ()
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """The ten lines, each with its label."""
+        """The lines, each with its label: ten, and one more where a doubt was settled."""
         return tuple(f"{label:<{_LABEL_CHARACTERS}} {text}" for label, text in self.labelled)
 
     @property
@@ -100,6 +102,8 @@ class Diagnosis(NotebookText, msgspec.Struct, frozen=True, gc=False):
         yield "loops", _joined([loop_text(loop) for loop in self.loops])
         yield "refused", _listed(self.refused, "call")
         yield "recovered", _listed(self.recovered, "call", "failed and then succeeded")
+        if self.settled:
+            yield "settled", _listed(self.settled, "call", "in doubt")
         yield "look at", f"version {self.look_at}: {self.command}" if self.look_at else "nothing"
 
     def _failure(self) -> str:
@@ -160,6 +164,7 @@ def why(events: Iterable[Recorded]) -> Diagnosis:
         recovered=tuple(_recovered(groups)),
         look_at=look_at,
         command=None if look_at is None else _command(conversation_id, look_at),
+        settled=tuple(_settled(facts)),
     )
 
 
@@ -260,6 +265,13 @@ def _recovered(groups: list[ErrorGroup]) -> Iterator[CallPlace]:
     yield from sorted(found.values(), key=lambda place: place.version)
 
 
+def _settled(facts: LogFacts) -> Iterator[CallPlace]:
+    """Yield each call of which a person ended the doubt, with the version of that word."""
+    for call in facts.calls.values():
+        if call.settlement is not None:
+            yield CallPlace(call.id, call.name, call.version, call.settlement, call.settled)
+
+
 def _place(call: CallFacts) -> CallPlace:
     reason = None
     status = call.status
@@ -281,7 +293,7 @@ def _place_text(place: CallPlace) -> str:
     text = f"{place.tool} at version {place.version}"
     if place.status == "recovered":
         return f"{text}, failed at {place.ended}"
-    text += f", {place.status}"
+    text += f", {one_line(place.status, 120)}"
     return f"{text}: {one_line(place.reason, 60)}" if place.reason else text
 
 

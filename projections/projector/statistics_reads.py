@@ -98,6 +98,8 @@ def _add_fingerprint(counter: FingerprintCounter, other: FingerprintCounter) -> 
         counter.failed(kind, count)
     for source, count in (other.rejections or {}).items():
         counter.rejected(source, count)
+    for outcome, count in (other.settlements or {}).items():
+        counter.settled(outcome, count)
     counter.arguments = counter.arguments or other.arguments
 
 

@@ -90,6 +90,7 @@ class CountedStatus(NamedTuple):
     fingerprint_counter: Counter
     status: str
     kind: ErrorKind | None
+    runs_again: bool
 
 
 class StoredCall(LiveCall, gc=False):
@@ -112,6 +113,9 @@ class OpenCallBody(msgspec.Struct, gc=False, omit_defaults=True):
     in_doubt: bool = False
     mishap: bool = False
     mark: str | None = None
+    again: bool = False
+    lost: int = 0
+    imported: bool = False
 
 
 class _ToolBody(Counter, gc=False, omit_defaults=True):
@@ -158,6 +162,9 @@ def call_body(call: StoredCall, starts_at: int) -> str:
             in_doubt=call.in_doubt,
             mishap=call.first_try_failed,
             mark=mark,
+            again=call.runs_again,
+            lost=call.lost,
+            imported=call.imported,
         )
     )
 

@@ -180,7 +180,10 @@ class StoredStatistics(ErrorStatistics):
             kind=body.kind,
             in_doubt=body.in_doubt,
             first_try_failed=body.mishap,
-            counted=CountedStatus(counter, fingerprint, body.status, body.kind),
+            runs_again=body.again,
+            lost=max(body.lost, int(body.in_doubt)),
+            imported=body.imported,
+            counted=CountedStatus(counter, fingerprint, body.status, body.kind, body.again),
         )
 
     # folding: what `ErrorStatistics` leaves to the place where its counters are kept
@@ -289,7 +292,9 @@ class StoredStatistics(ErrorStatistics):
                 body = call_body(call, tool.bucket.starts_at)
                 row = at | {"key": key_of(conversation.id, call.id), "body": body}
                 (new if call.counted is None else changed).append(row)
-                call.counted = CountedStatus(tool, call.fingerprint_counter, call.status, call.kind)
+                call.counted = CountedStatus(
+                    tool, call.fingerprint_counter, call.status, call.kind, call.runs_again
+                )
                 self._count_status(call, 1)
             conversation.resting |= conversation.calls
             conversation.calls.clear()

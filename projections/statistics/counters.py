@@ -58,6 +58,7 @@ class Counter(msgspec.Struct, gc=False):
     rejections: dict[str, int] | None = None
     pauses: int = 0
     not_applicable: int = 0
+    settlements: dict[str, int] | None = None
 
     def failed(self, kind: str, count: int = 1) -> None:
         """Add failures of a kind."""
@@ -69,11 +70,17 @@ class Counter(msgspec.Struct, gc=False):
         self.rejections = rejections = self.rejections or {}
         rejections[source] = rejections.get(source, 0) + count
 
+    def settled(self, outcome: str, count: int = 1) -> None:
+        """Add settlements by a person."""
+        self.settlements = settlements = self.settlements or {}
+        settlements[outcome] = settlements.get(outcome, 0) + count
+
     def totals(self) -> dict[str, Any]:
         """Return the fields of `CallStatistics`."""
         successes = self.completions - self.not_first_try
         tries = successes + self.first_try_failures
         failures, rejections = self.failures, self.rejections
+        settlements = self.settlements
         return {
             "calls": self.calls,
             "open": self.open,
@@ -90,6 +97,8 @@ class Counter(msgspec.Struct, gc=False):
             "recovered": self.recovered,
             "rejections": sum(rejections.values()) if rejections else 0,
             "rejections_by_source": _most_frequent_first(rejections) if rejections else {},
+            "settlements": sum(settlements.values()) if settlements else 0,
+            "settlements_by_outcome": _most_frequent_first(settlements) if settlements else {},
             "outcome_unknown": self.running + self.lost,
             "repeated": self.repeated,
             "first_tries": tries,
@@ -126,6 +135,8 @@ class ToolCounter(Counter, gc=False):
             self.failed(kind, count)
         for source, count in (other.rejections or {}).items():
             self.rejected(source, count)
+        for outcome, count in (other.settlements or {}).items():
+            self.settled(outcome, count)
         self.waiting.include(other.waiting)
         self.queueing.include(other.queueing)
         self.took.include(other.took)
@@ -183,8 +194,10 @@ class LiveCall(msgspec.Struct, gc=False):
     """An open or failed call: its status, since when, and the counters it is counted in.
 
     `asked` is what the model asked for, `edit` the approved edit. `first_try_failed`: its first
-    attempt failed or was lost. `kind` is that of the last failure, and `in_doubt` says that the
-    failed attempt may have taken effect. Of a failed call only the tool's name is kept in `asked`.
+    attempt failed or was lost. `kind` is that of the last failure, None where a person said that
+    the call failed, and `in_doubt` says that the failed attempt may have taken effect.
+    `lost` of its attempts are counted as lost. `runs_again`: a person has said so. Of a failed call
+    only the tool's name is kept in `asked`. An `imported` one ran elsewhere.
     """
 
     id: str
@@ -198,14 +211,18 @@ class LiveCall(msgspec.Struct, gc=False):
     kind: ErrorKind | None = None
     in_doubt: bool = False
     first_try_failed: bool = False
+    runs_again: bool = False
+    lost: int = 0
+    imported: bool = False
 
     def tool(self) -> Tool:
         """Return the call as the table of transitions takes it."""
         return Tool(self.id, self.asked, self._status(), self.attempts, self.edit)
 
     def _status(self) -> ToolStatus:
-        if self.status == "Failed" and self.kind is not None:
-            return Failed(Failure(self.kind, "", code="interrupted" if self.in_doubt else None))
+        if self.status == "Failed":
+            kind = self.kind or ErrorKind.PERMANENT
+            return Failed(Failure(kind, "", code="interrupted" if self.in_doubt else None))
         if self.status == "Running":
             return Running(self.attempts)
         return Approved(self.edit) if self.status == "Approved" else Pending()
@@ -214,6 +231,17 @@ class LiveCall(msgspec.Struct, gc=False):
     def counters(self) -> tuple[Counter, Counter]:
         """The counters of its tool and of its fingerprint."""
         return self.tool_counter, self.fingerprint_counter
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether it may have taken effect, or has failed."""
+        return self.status in ("Running", "Failed") or self.imported
+
+    def count_lost(self, attempts: int) -> None:
+        """Count attempts as lost; less than 0 are not any more."""
+        self.lost += attempts
+        for counter in self.counters:
+            counter.lost += attempts
 
     def count_first_try_failure(self) -> None:
         """Count the call's first failed or lost attempt, once."""

@@ -6,7 +6,8 @@
    so is a missing, late or repeated version.
 3. A call that completed or was rejected is forgotten. Of a failed call only its tool, its last
    error kind and its attempts are kept: a retry or a late answer may follow.
-4. What changes from moment to moment (open, running, terminally failed) is counted in `result()`.
+4. What a person says of a call in doubt is counted apart, as a settlement: the tool did not fail.
+5. What changes from moment to moment (open, running, terminally failed) is counted in `result()`.
 
 Folding a prefix and then the rest equals folding the whole.
 """
@@ -31,6 +32,7 @@ from eventstore import (
     UnknownEvent,
     evolve,
 )
+from eventstore.domain.settlement import settled_as
 from projections.projection import (
     NO_CALL_ID,
     Anomaly,
@@ -157,7 +159,9 @@ class ErrorStatistics(Projection):
         fingerprint = self._fingerprint_counter(
             recorded.fingerprint or fingerprint_of(recorded, asked), asked.name
         )
-        stream.calls[call_id] = self._call_class(call_id, asked, tool, fingerprint, at)
+        stream.calls[call_id] = self._call_class(
+            call_id, asked, tool, fingerprint, at, imported=event.imported
+        )
         if fingerprint.calls:
             fingerprint.describe(asked)
         tool.calls += 1
@@ -211,14 +215,14 @@ class ErrorStatistics(Projection):
             self._kind_counter(call, call.kind).retried += 1
         elif call.status == "Running":  # the end of the last attempt was never recorded
             call.count_first_try_failure()
-            tool.lost += 1
-            fingerprint.lost += 1
+            call.count_lost(1)
         elif attempt == 1:
             tool.queueing.add(at - call.since)
         if attempt > 1 and call.status in ("Failed", "Running"):
             tool.retries += 1
             fingerprint.retries += 1
         call.status, call.since, call.attempts = "Running", at, attempt
+        call.runs_again = False
 
     def _count_renewal(
         self, _: _Stream, call: LiveCall, recorded: Recorded, event: ToolRenewed
@@ -242,15 +246,17 @@ class ErrorStatistics(Projection):
         self, stream: _Stream, call: LiveCall, recorded: Recorded, event: ToolCompleted
     ) -> None:
         tool, fingerprint = call.tool_counter, call.fingerprint_counter
-        self._record_duration(call, recorded, event.duration)
+        settled = self._count_settlement(call, event)
         tool.completions += 1
         fingerprint.completions += 1
-        if call.first_try_failed:
-            self._count_recovery(call)
+        if not settled:
+            self._record_duration(call, recorded, event.duration)
+            if call.first_try_failed:
+                self._count_recovery(call)
         if call.first_try_failed or event.synthetic or event.lossy:
             for counter in call.counters:
                 counter.not_first_try += call.first_try_failed or event.synthetic
-                counter.synthetic += event.synthetic
+                counter.synthetic += event.synthetic and not settled
                 counter.lossy += event.lossy
         del stream.calls[call.id]
 
@@ -262,36 +268,53 @@ class ErrorStatistics(Projection):
             for counter in call.counters:
                 counter.recovered += 1
         elif call.in_doubt:
-            for counter in call.counters:
-                counter.lost -= 1  # its outcome is known now
+            call.count_lost(-1)  # its outcome is known now
 
     def _count_failure(
         self, _: _Stream, call: LiveCall, recorded: Recorded, event: ToolFailed
     ) -> None:
         if call.status == "Failed":
-            self._count_settlement(call, recorded, event)
+            self._count_end_of_doubt(call, recorded, event)
             return
-        self._record_duration(call, recorded, event.duration)
         call.count_first_try_failure()
         call.fingerprint_counter.describe(call.edit or call.asked)
-        call.kind = kind = event.failure.kind
-        call.in_doubt = event.failure.leaves_doubt
-        self._kind_counter(call, kind).failed(call.asked.name)
-        for counter in call.counters:
-            counter.failed(kind)
-            counter.lost += call.in_doubt
-            counter.not_applicable += event.failure.is_not_applicable
+        if self._count_settlement(call, event):
+            call.kind = None
+        else:
+            self._record_duration(call, recorded, event.duration)
+            call.kind = kind = event.failure.kind
+            call.in_doubt = event.failure.leaves_doubt
+            self._kind_counter(call, kind).failed(call.asked.name)
+            call.count_lost(int(call.in_doubt))
+            for counter in call.counters:
+                counter.failed(kind)
+                counter.not_applicable += event.failure.is_not_applicable
         # The call may stay failed for good: keep what a retry or a late answer needs, and no more.
         call.status, call.asked, call.edit = "Failed", call.tool_counter.name_only, None
 
-    def _count_settlement(self, call: LiveCall, recorded: Recorded, event: ToolFailed) -> None:
+    def _count_end_of_doubt(self, call: LiveCall, recorded: Recorded, event: ToolFailed) -> None:
         """Count a failed call whose outcome is known now: nothing took effect."""
-        if not (call.in_doubt and event.failure.in_doubt is False):
+        if not (call.lost and event.failure.in_doubt is False):
             self._note_illegal(recorded, event, call)
             return
-        call.in_doubt = False
+        if not self._count_settlement(call, event):
+            self._end_doubt(call)
+
+    def _count_settlement(self, call: LiveCall, event: ToolCompleted | ToolFailed) -> bool:
+        """Count what a person said of a call in doubt; return whether one did."""
+        outcome = settled_as(event, has_begun=call.has_begun)
+        if outcome is None:
+            return False
+        self._end_doubt(call)
+        call.runs_again = outcome == "run_again"
         for counter in call.counters:
-            counter.lost -= 1
+            counter.settled(outcome)
+        return True
+
+    def _end_doubt(self, call: LiveCall) -> None:
+        """Count no attempt as lost any more: what became of the call is known now."""
+        call.in_doubt = False
+        call.count_lost(-call.lost)
 
     def _record_duration(self, call: LiveCall, recorded: Recorded, duration: int | None) -> None:
         """Record how long an attempt took: as measured, otherwise by the times in the log."""
@@ -395,10 +418,11 @@ class ErrorStatistics(Projection):
 
     def _count_status(self, call: LiveCall, sign: int) -> None:
         """Count the status of an open or failed call; a `sign` of -1 takes that back."""
-        if call.status == "Failed" and call.kind is not None:
+        is_terminal = call.status == "Failed" and not call.runs_again
+        if is_terminal and call.kind is not None:
             self._kind_counter(call, call.kind).terminal += sign
         for counter in (call.tool_counter, call.fingerprint_counter):
-            if call.status == "Failed":
+            if is_terminal:
                 counter.terminal += sign
                 continue
             counter.open += sign

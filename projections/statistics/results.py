@@ -16,13 +16,15 @@ MAX_LISTED = 10
 class CallStatistics(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What became of some calls.
 
-    - `calls` were asked for; `open` of them are pending, approved or running.
+    - `calls` were asked for; `open` of them are pending, approved, running or to be run again.
     - `attempts` were started; `retries` of them followed one that failed or was lost, `pauses` of
       them paused.
     - `completions` have a result; `synthetic` of them ran no tool, the result of `lossy` ones
       was not JSON.
     - `failures` are failed attempts, `terminal_failures` calls whose last state is failed;
       `not_applicable` of the failures are soft: the tool said that it cannot help.
+    - `settlements` are the doubts that a person ended, by outcome: "completed", "failed" and
+      "run_again". None is a failure of the tool. A call settled as failed is terminally failed.
     - `outcome_unknown` are attempts without a known end: running, superseded by the next one,
       cancelled, interrupted or timed out. They may have taken effect.
     - `recovered` calls completed in an attempt after one that failed or was lost.
@@ -46,6 +48,8 @@ class CallStatistics(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     recovered: int = 0
     rejections: int = 0
     rejections_by_source: dict[str, int] = {}
+    settlements: int = 0
+    settlements_by_outcome: dict[str, int] = {}
     outcome_unknown: int = 0
     repeated: int = 0
     first_tries: int = 0
@@ -154,6 +158,7 @@ class Statistics(NotebookText, msgspec.Struct, frozen=True, kw_only=True):
         ways = (
             (
                 "attempts are not recorded",
+                *_settled(n),
                 f"{n.repeated:,} repeated",
             )
             if n.knows_no_attempts
@@ -163,6 +168,7 @@ class Statistics(NotebookText, msgspec.Struct, frozen=True, kw_only=True):
                 *([plural(n.pauses, "pause")] if n.pauses else []),
                 f"{n.recovered:,} recovered",
                 f"{n.outcome_unknown:,} with unknown outcome",
+                *_settled(n),
                 f"{n.repeated:,} repeated",
                 f"{share(n.first_try_success_rate)} right at first try",
             )
@@ -252,6 +258,12 @@ def _skipped(synthetic: int) -> str:
 
 def _soft(not_applicable: int) -> str:
     return f" ({not_applicable:,} not applicable)" if not_applicable else ""
+
+
+def _settled(n: CallStatistics) -> list[str]:
+    if not n.settlements:
+        return []
+    return [f"{n.settlements:,} settled by a person{_split(n.settlements_by_outcome)}"]
 
 
 def _split(counts: dict[str, int]) -> str:

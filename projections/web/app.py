@@ -183,8 +183,9 @@ class _Pages:
         return self._doubts(settle(self._store, given), given.by)
 
     def _doubts(self, note: str, by: str) -> Response:
+        now = self._store.now()
         with self._current() as view:
-            found = view.doubts()
+            found = view.doubts(now)
         every = [(doubt, _shown(doubt)) for doubt in found[:MAX_LISTED]]
         return self._page("doubts", every, total=len(found), note=note, by=by)
 

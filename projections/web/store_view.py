@@ -5,7 +5,6 @@ Memory grows with the conversations and with the calls that have no end, not wit
 
 from __future__ import annotations
 
-import time
 from collections import Counter, deque
 from collections.abc import Iterable
 
@@ -79,9 +78,9 @@ class StoreView:
         """The calls that wait for a decision, the longest wait first."""
         return approvals_among(self._unsettled)
 
-    def doubts(self) -> list[Doubt]:
-        """Return the calls in doubt now, the oldest doubt first."""
-        return doubts_among(self._unsettled, time.time_ns() // 1000)
+    def doubts(self, now: int) -> list[Doubt]:
+        """Return the calls in doubt now, the oldest doubt first; see `doubts_among`."""
+        return doubts_among(self._unsettled, now)
 
     def extend(self, events: Iterable[Recorded]) -> None:
         """Take in events, each conversation in its order."""

@@ -48,8 +48,8 @@ NOT_RENDERED = frozenset({"every-member"})
 """Conversations whose events make no sense together."""
 
 
-LATER_NUMBERS = frozenset({"not_applicable", "pauses"})
-"""Numbers that the statistics have since after the first golden log; they are 0 for its calls."""
+LATER_NUMBERS = frozenset({"not_applicable", "pauses", "settlements", "settlements_by_outcome"})
+"""Numbers that the statistics have since after the first golden log: 0, or none, for its calls."""
 
 
 def conversations(store: EventStore) -> list[str]:
@@ -150,12 +150,12 @@ def _calls(calls: Any) -> str:
 
 
 def _without_later_numbers(value: Any) -> Any:
-    """Return the value without `LATER_NUMBERS` that are 0."""
+    """Return the value without `LATER_NUMBERS` that are 0, or empty."""
     if isinstance(value, Mapping):
         return {
             key: _without_later_numbers(member)
             for key, member in value.items()
-            if key not in LATER_NUMBERS or member != 0
+            if key not in LATER_NUMBERS or member
         }
     if isinstance(value, list | tuple):
         return [_without_later_numbers(item) for item in value]

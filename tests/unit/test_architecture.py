@@ -95,6 +95,7 @@ SHARED = {
     "eventstore.domain.response_turns",
     "eventstore.domain.own_texts",
     "eventstore.domain.recovery",
+    "eventstore.domain.settlement",
     "eventstore.domain.times",
     "eventstore.domain.unreadable_steps",
 }

@@ -101,6 +101,37 @@ def test_a_call_may_run_again(chat: Conversation, in_doubt: Any) -> None:
     assert chat.tool(tool.id).response is not None
 
 
+@pytest.mark.parametrize("in_doubt", DOUBTS)
+@pytest.mark.parametrize(
+    ("words", "outcome"),
+    [
+        ({"completed": "paid"}, "completed"),
+        ({"failed": "no such payment"}, "failed"),
+        ({"run_again": True}, "run again"),
+    ],
+)
+def test_a_settlement_is_no_failure_of_the_tool(
+    chat: Conversation, in_doubt: Any, words: dict[str, Any], outcome: str
+) -> None:
+    """Statistics count it apart, and as nothing lost any more; `why` names who said so."""
+    tool = in_doubt(chat)
+    before = error_statistics(chat.events()).overall
+    chat.settle(tool.id, seen=tool, **words, by="ann", reason="asked the bank")
+    statistics = error_statistics(chat.events())
+    now = statistics.overall
+    assert (now.failures, now.failures_by_kind) == (before.failures, before.failures_by_kind)
+    assert now.settlements_by_outcome == {outcome.replace(" ", "_"): 1}
+    assert (now.outcome_unknown, now.retries) == (0, before.retries)
+    ends = {"completed": now.completions, "failed": now.terminal_failures, "run again": now.open}
+    assert ends == {end: int(end == outcome) for end in ends}
+    assert now.recovered == 0
+    assert now.running == before.running, "how long a person took is no duration of the tool"
+    assert statistics.anomalies == ()
+    assert "1 settled by a person" in str(statistics)
+    said = outcome.replace("run again", "to be run again")
+    assert f"settled as {said} by ann: asked the bank" in str(why(chat.events()))
+
+
 def test_the_same_word_twice_is_one_and_another_is_refused(chat: Conversation) -> None:
     """A call without a doubt is settled by nobody."""
     tool = begun(chat)

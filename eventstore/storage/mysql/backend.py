@@ -103,6 +103,7 @@ class Mysql(Server):
     """What MariaDB and MySQL do in their own way."""
 
     begin = "BEGIN"
+    time_query = "SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))"
     drivername = "mysql+pymysql"
     extra = "mysql"
     visible_before_durable = False

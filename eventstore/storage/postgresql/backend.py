@@ -101,6 +101,7 @@ class Postgresql(Server):
     """What PostgreSQL does in its own way."""
 
     begin = "BEGIN ISOLATION LEVEL READ COMMITTED"
+    time_query = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
     drivername = "postgresql+psycopg"
     extra = "postgresql"
     database_options = frozenset({"dbname", "service"})

@@ -79,6 +79,9 @@ class Backend(ABC):
     If not, payloads are read as bytes, so that a damaged one is reported and not raised.
     """
 
+    time_query: ClassVar[str | None] = None
+    """What asks the server for its time, in microseconds since 1970 UTC; None without a server."""
+
     position_is_rowid: ClassVar[bool] = False
     """Whether an event's position alone is its primary key, as SQLite's rowid."""
 

@@ -21,6 +21,7 @@ from eventstore.storage.chain import (
     is_sound_store,
     problems,
 )
+from eventstore.storage.sql.backend import translated
 from eventstore.storage.sql.connections import Connections
 from eventstore.storage.sql.rows import BEFORE_ALL, anchors_by_lane, check_first, recorded
 from eventstore.storage.sql.statements import CheckStatements, statements_for
@@ -93,6 +94,18 @@ class Reader(Connections):
     def epoch(self) -> str:
         """The mark that tells this store from every other."""
         return self._epoch
+
+    @property
+    def server_time(self) -> Callable[[], int] | None:
+        """What asks the server for its time; see `Storage.server_time`. It asks once."""
+        query = self._backend.time_query
+        return None if query is None else partial(self._server_time, query)
+
+    def _server_time(self, query: str) -> int:
+        with translated(self._backend), self.cursor() as cursor:
+            cursor.execute(query)
+            ((now,),) = cursor.fetchall()
+            return int(now)
 
     @property
     def lanes(self) -> range:

@@ -67,6 +67,26 @@ def test_a_log_in_memory_has_its_tables_in_memory() -> None:
         check(projector, store)
 
 
+@pytest.mark.parametrize("words", [{"completed": 1}, {"failed": "no"}, {"run_again": True}])
+def test_a_doubt_is_kept_until_a_person_settles_it(
+    store: EventStore, projector: Projector, words: dict[str, Any]
+) -> None:
+    """The rows have what a settlement needs, also where attempts were lost before the last."""
+    chat = store.conversation("chat")
+    chat.start(chat.request("pay", call_id="c").id)
+    steps = [
+        lambda: chat.start("c", 2),
+        lambda: chat.fail("c", "declined"),
+        lambda: chat.settle("c", seen=chat.tool("c"), by="ann", **words),
+        lambda: "run_again" not in words or chat.start("c"),
+    ]
+    for step in steps:
+        step()
+        projector.catch_up()
+        check(projector, store)
+    assert projector.statistics().overall.settlements == 1
+
+
 def test_tenants_have_their_own_rows(path: Path) -> None:
     """In one database and one lane, no tenant sees or waits for the other."""
     with (
