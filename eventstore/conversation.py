@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from msgspec import UNSET
 
 from eventstore.append import commands
-from eventstore.append.leases import Claim
 from eventstore.append.tool_fold import fold_tools
 from eventstore.attempt import (
     NO_RESULT,
@@ -26,6 +25,7 @@ from eventstore.domain.fork import forked_events, name_taken
 from eventstore.domain.leases import lease_in_microseconds
 from eventstore.domain.times import microseconds_of
 from eventstore.errors import EventStoreError, SilentAttempt, VersionConflict
+from eventstore.leases import Claim
 
 if TYPE_CHECKING:
     import re

@@ -17,7 +17,6 @@ from eventstore.append.call_ids import mint_call_id
 from eventstore.append.conversation_state import IdentifiedEvents
 from eventstore.append.encoding import encode_event
 from eventstore.append.inputs import check_event, failure_of, is_unplaced, times_at_source
-from eventstore.append.leases import NO_CLAIM, Claim, check_not_under_way
 from eventstore.append.pending_append import Decide, PendingAppend
 from eventstore.domain.arguments import check_version, event_ids_as_bytes, in_microseconds
 from eventstore.domain.calls import FunctionCall, FunctionResponse, is_tool_name, same_json
@@ -59,6 +58,7 @@ from eventstore.domain.statuses import (
 from eventstore.domain.times import expiry_of
 from eventstore.domain.tool import Tool
 from eventstore.errors import IllegalTransition, UnparsedArguments
+from eventstore.leases import NO_CLAIM, Claim, check_not_under_way
 
 if TYPE_CHECKING:
     from uuid import UUID
