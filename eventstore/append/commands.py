@@ -261,9 +261,13 @@ def approve(
 
 
 def _taken_back(tool: Tool, now: int) -> ToolPaused | None:
-    """Return the event that takes back an approval which has expired, before its attempt began."""
+    """Return the event that takes back an approval which has expired, before its attempt began.
+
+    The next attempt of a call that has failed may be announced, and needs the approval, too.
+    """
     status = tool.status
-    if not _has_expired(tool, now) or type(status) not in (Pending, Approved):
+    waits = type(status) in (Pending, Approved) or tool.retries_on_approval
+    if not _has_expired(tool, now) or not waits:
         return None
     by = f" by {status.by}" if type(status) is Approved and status.by else ""
     return ToolPaused(tool.id, reason=f"the approval{by} has expired")
