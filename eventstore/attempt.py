@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 import msgspec
 
 from eventstore.append import commands
-from eventstore.append.leases import Claim
 from eventstore.clock import system_clock
 from eventstore.domain.doubt import unknown_outcome, unknown_outcome_of
 from eventstore.domain.failure import ErrorKind, Failure
@@ -29,14 +28,15 @@ from eventstore.domain.leases import lease_in_microseconds
 from eventstore.domain.times import Moment, microseconds_of
 from eventstore.domain.tool import Tool
 from eventstore.errors import UnparsedArguments
+from eventstore.leases import Claim
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
     from eventstore.append.commands import Command
-    from eventstore.append.leases import Hold
     from eventstore.domain.json_types import JsonObject
     from eventstore.domain.leases import Lease
+    from eventstore.leases import Hold
     from eventstore.session import LogSession, Session
 
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from msgspec import UNSET
 
 from eventstore.append import commands
-from eventstore.append.leases import Claim
 from eventstore.append.tool_fold import fold_tools
 from eventstore.attempt import (
     NO_RESULT,
@@ -21,11 +20,12 @@ from eventstore.attempt import (
     is_pause,
 )
 from eventstore.domain.arguments import check_version
-from eventstore.domain.equal_calls import calls_equal_to
+from eventstore.domain.equal_calls import Equality, calls_equal_to
 from eventstore.domain.fork import forked_events, name_taken
 from eventstore.domain.leases import lease_in_microseconds
 from eventstore.domain.times import microseconds_of
 from eventstore.errors import EventStoreError, SilentAttempt, VersionConflict
+from eventstore.leases import Claim
 
 if TYPE_CHECKING:
     import re
@@ -104,11 +104,12 @@ class Conversation:
     ) -> list[Tool]:
         """Return the other calls that ask for the same: the same tool with equal arguments.
 
-        What counts are the arguments in force; `by` returns of them what the effect is known by (an
-        order's number). In a loop of your own, do not start a call while one of these is
-        `in_doubt`: `reject` it, so that the model learns of the first. A dispatcher does that.
+        What counts are the arguments in force, numbers by their value; `by` returns of them what
+        the effect is known by (an order's number). In a loop of your own, do not start a call while
+        one of these is `in_doubt`: `reject` it, so that the model learns of the first. A dispatcher
+        does that.
         """
-        return calls_equal_to(call, self.tools, by)
+        return calls_equal_to(call, self.tools, Equality(by))
 
     def follow(
         self,

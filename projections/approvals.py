@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from eventstore import EventStore, FunctionCall, Pending, Tool
+from eventstore.domain.equal_calls import value_of
 from eventstore.domain.one_line import one_line
 from projections.formatting import NotebookText, arguments_text, quoted_name
 from projections.unsettled_calls import UnsettledCalls
@@ -86,10 +87,11 @@ def approvals_among(calls: UnsettledCalls) -> list[PendingApproval]:
 def inbox(approvals: Iterable[PendingApproval]) -> list[PendingApproval]:
     """Return the approvals, the longest wait first, each with its `equal_calls`."""
     found = sorted(approvals, key=_order)
-    equal: defaultdict[tuple[str, str | None], list[str]] = defaultdict(list)
-    for approval in found:
-        equal[approval.conversation_id, approval.fingerprint].append(approval.call_id)
-    return [_marked(a, equal[a.conversation_id, a.fingerprint]) for a in found]
+    equal: defaultdict[tuple[str, bytes], list[str]] = defaultdict(list)
+    places = [(each.conversation_id, value_of(each.call)) for each in found]
+    for place, approval in zip(places, found, strict=True):
+        equal[place].append(approval.call_id)
+    return [_marked(a, equal[place]) for place, a in zip(places, found, strict=True)]
 
 
 def _marked(approval: PendingApproval, equal: list[str]) -> PendingApproval:

@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 
 from eventstore import EventStore, Failed, FunctionCall, Running, Tool
-from eventstore.domain.leases import is_leased
 from eventstore.domain.one_line import one_line
 from eventstore.domain.times import Moment, microseconds_of
+from eventstore.leases import is_under_way
 from projections.formatting import NotebookText, arguments_text, quoted_name
 from projections.unsettled_calls import UnsettledCalls
 
@@ -83,12 +83,13 @@ class Doubt(NotebookText, msgspec.Struct, frozen=True, gc=False):
 def doubts_among(calls: UnsettledCalls, now: int) -> list[Doubt]:
     """Return the calls in doubt at a time, in microseconds since 1970 UTC, the oldest first.
 
-    A call whose worker has a lease on it then is under way, and not in doubt.
+    A call whose worker has a lease on it then is under way, and not in doubt, unless the worker is
+    known to have ended: see `is_under_way`.
     """
     found = [
         Doubt.of(name, tool)
         for name, tool in calls.unsettled()
-        if tool.in_doubt and not is_leased(tool, now)
+        if tool.in_doubt and not is_under_way(name, tool, now)
     ]
     return sorted(found, key=_order)
 
@@ -100,9 +101,9 @@ def _order(doubt: Doubt) -> tuple[int, str, str]:
 def doubts(store: EventStore, *, now: Moment | None = None) -> list[Doubt]:
     """Return the calls of all conversations that are in doubt, the oldest doubt first.
 
-    A call whose worker has a lease on it `now` is not among them; without `now` that is the time
-    of the store. The log is read from its beginning, in memory that grows with the calls that
-    are not settled.
+    A call whose worker has a lease on it `now`, and is not known to have ended, is not among them;
+    without `now` that is the time of the store. The log is read from its beginning, in memory that
+    grows with the calls that are not settled.
 
     Raises:
         TypeError, ValueError: `now` is not a time.

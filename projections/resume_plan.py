@@ -13,12 +13,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 import msgspec
 
 from eventstore import Completed, Failed, Pending, Recorded, Rejected, Running, Tool, ToolEndedLate
-from eventstore.domain.leases import is_leased
 from eventstore.domain.one_line import one_line
 from eventstore.domain.recovery import (
     Action,
@@ -28,6 +28,7 @@ from eventstore.domain.recovery import (
     next_action,
 )
 from eventstore.domain.times import Moment, microseconds_of
+from eventstore.leases import is_under_way
 from projections.current_tools import CurrentTools
 from projections.formatting import NotebookText, utc_text
 from projections.projection import Anomaly, Projection
@@ -169,7 +170,7 @@ class ResumePlan(NotebookText, Projection):
             self._needs_approval,
             self._now,
             self._is_idempotent,
-            self._is_under_way,
+            partial(self._is_under_way, conversation_id),
         )
         attempts = tuple(trail.attempts) if trail else ()
         if action == "under_way":
@@ -190,8 +191,8 @@ class ResumePlan(NotebookText, Projection):
             due = status.leased_until
         return Step(action, tool, reason, conversation_id, due, attempts)
 
-    def _is_under_way(self, tool: Tool) -> bool:
-        return self._now is not None and is_leased(tool, self._now)
+    def _is_under_way(self, conversation_id: str, tool: Tool) -> bool:
+        return self._now is not None and is_under_way(conversation_id, tool, self._now)
 
     def _doubt_of_lease(self, tool: Tool) -> str:
         """Return what is to be known of a lease where the time now is not."""
@@ -276,11 +277,12 @@ def resume_plan(
     pending call waits, except one that was deferred. A deferred call is `scheduled` until `now`, a
     `datetime` with a time zone or microseconds since 1970 UTC. After that it is `safe`, unless
     `needs_approval` says that it waits. Without `now` it stays scheduled. A call that a worker has
-    a lease on is `under_way` while `now` is before the end of that; without `now` it is `unknown`,
-    as its worker may have ended. A call that may have taken effect is `unknown`, unless
-    `is_idempotent` says that it may run again: it is `safe` then. A `Toolbox` has both functions,
-    `needs_approval_for` and `is_idempotent`. The calls that are `waiting` are called
-    `PauseReason::AwaitingApproval` in chat-rs, the `scheduled` ones `PauseReason::Scheduled`.
+    a lease on is `under_way` while `now` is before the end of that, unless the worker was a process
+    of this machine that has ended; without `now` it is `unknown`, as its worker may have ended. A
+    call that may have taken effect is `unknown`, unless `is_idempotent` says that it may run again:
+    it is `safe` then. A `Toolbox` has both functions, `needs_approval_for` and `is_idempotent`. The
+    calls that are `waiting` are called `PauseReason::AwaitingApproval` in chat-rs, the `scheduled`
+    ones `PauseReason::Scheduled`.
 
     Raises:
         TypeError, ValueError: `now` is not a time.

@@ -15,9 +15,9 @@ from eventstore.errors import EventStoreError, SilentAttempt
 if TYPE_CHECKING:
     from eventstore.aio.session import AsyncSession
     from eventstore.append.commands import Command
-    from eventstore.append.leases import Hold
     from eventstore.domain.times import Moment
     from eventstore.domain.tool import Tool
+    from eventstore.leases import Hold
 
 NOT_RUN = Failure(
     ErrorKind.INTERNAL, "cancelled before it ran: nothing has happened", code="not_run"

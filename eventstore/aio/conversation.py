@@ -11,7 +11,6 @@ from msgspec import UNSET
 from eventstore.aio.attempt import AsyncAttempt, begin_attempt, recording_end
 from eventstore.aio.reader import AsyncFollow, Reading, wait
 from eventstore.append import commands
-from eventstore.append.leases import Claim
 from eventstore.attempt import Pauses, checked_pauses, claim_of
 from eventstore.conversation import Conversation
 from eventstore.domain.events import Event, Recorded, RunStarted
@@ -22,6 +21,7 @@ from eventstore.domain.messages import Part
 from eventstore.domain.times import Expiry, Moment, microseconds_of
 from eventstore.domain.tool import Tool
 from eventstore.errors import VersionConflict
+from eventstore.leases import Claim
 from eventstore.subscriptions.conversation_cursor import ConversationCursor
 from eventstore.subscriptions.decision import PendingDecision
 from eventstore.subscriptions.sources import ConversationSource

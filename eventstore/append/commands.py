@@ -17,7 +17,6 @@ from eventstore.append.call_ids import mint_call_id
 from eventstore.append.conversation_state import IdentifiedEvents
 from eventstore.append.encoding import encode_event
 from eventstore.append.inputs import check_event, failure_of, is_unplaced, times_at_source
-from eventstore.append.leases import NO_CLAIM, Claim, check_not_under_way
 from eventstore.append.pending_append import Decide, PendingAppend
 from eventstore.append.places import calls_at, event_id_at, event_ids_at, place_of_step
 from eventstore.domain.arguments import check_version, event_ids_as_bytes, in_microseconds
@@ -60,6 +59,7 @@ from eventstore.domain.statuses import (
 from eventstore.domain.times import expiry_of
 from eventstore.domain.tool import Tool
 from eventstore.errors import IllegalTransition, UnparsedArguments
+from eventstore.leases import NO_CLAIM, Claim, check_not_under_way
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -317,9 +317,13 @@ def approve(
 
 
 def _taken_back(tool: Tool, now: int) -> ToolPaused | None:
-    """Return the event that takes back an approval which has expired, before its attempt began."""
+    """Return the event that takes back an approval which has expired, before its attempt began.
+
+    The next attempt of a call that has failed may be announced, and needs the approval, too.
+    """
     status = tool.status
-    if not _has_expired(tool, now) or type(status) not in (Pending, Approved):
+    waits = type(status) in (Pending, Approved) or tool.retries_on_approval
+    if not _has_expired(tool, now) or not waits:
         return None
     by = f" by {status.by}" if type(status) is Approved and status.by else ""
     return ToolPaused(tool.id, reason=f"the approval{by} has expired")

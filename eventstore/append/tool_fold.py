@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 from typing import Any, Protocol
 
-from eventstore.domain.equal_calls import KeyOf, calls_equal_to
+from eventstore.domain.equal_calls import Equality, calls_equal_to
 from eventstore.domain.events import TOOL_EVENTS, Recorded, ToolCompleted
 from eventstore.domain.lifecycle import evolve
 from eventstore.domain.statuses import Completed
@@ -23,11 +23,11 @@ class LookUp(Protocol):
 
 
 def equal_result(
-    events: Iterable[Recorded], tool: Tool, key_of: KeyOf | None = None
+    events: Iterable[Recorded], tool: Tool, equality: Equality
 ) -> ToolCompleted | None:
     """Return the last result of a call that asks for the same as `tool`, or None."""
     recorded = list(events)
-    equal = calls_equal_to(tool, fold_tools(recorded), key_of)
+    equal = calls_equal_to(tool, fold_tools(recorded), equality)
     ids = {each.id for each in equal if type(each.status) is Completed}
     results = (each.event for each in reversed(recorded) if each.call_id in ids)
     return next((event for event in results if type(event) is ToolCompleted), None)

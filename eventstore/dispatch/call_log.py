@@ -17,7 +17,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from eventstore.append import commands
-from eventstore.append.leases import NO_CLAIM, Claim, is_under_way
 from eventstore.attempt import StartedAttempt
 from eventstore.dispatch.effects import Workflow, read, write
 from eventstore.domain.decision_errors import CallChanged
@@ -25,6 +24,7 @@ from eventstore.domain.events import Event, RunEnded
 from eventstore.domain.failure import Failure
 from eventstore.domain.statuses import Pending, Running
 from eventstore.errors import EventStoreError, IllegalTransition
+from eventstore.leases import NO_CLAIM, Claim, is_under_way
 
 if TYPE_CHECKING:
     from collections.abc import Callable

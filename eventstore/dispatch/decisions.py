@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -122,6 +123,28 @@ def decision_of(answer: object, author: str) -> Decision | None:
         f"{author} decided {answer!r}: give Approve(), Reject(), Ask(), Defer(), Skip(), "
         "Terminate(), True, False, or None to leave it open"
     )
+
+
+@contextmanager
+def unchanged(tool: Tool, author: str) -> Generator[None, None, None]:
+    """Let `author` look at a call to decide on it, and refuse what was done to its arguments.
+
+    A decision on arguments that are not in the log would be refused, and asked for again for ever.
+
+    Raises:
+        TypeError: the arguments were changed in place.
+    """
+    before = tool.revision
+    yield
+    try:
+        is_same = tool.revision == before
+    except Exception:  # noqa: BLE001 - something was put in that JSON cannot express
+        is_same = False
+    if not is_same:
+        raise TypeError(
+            f"{author} changed the arguments of call {tool.id!r} in place, so nothing was decided: "
+            "leave them as they are, and give Approve(edited_arguments) with a changed copy"
+        )
 
 
 def replacement_of(answer: object, hook: str) -> Replace | None:

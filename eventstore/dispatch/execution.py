@@ -73,7 +73,7 @@ class Execution:
         """Run attempts until one settles the call."""
         definition = call.known_definition
         how = definition.equal_calls_or(self._options.equal_calls)
-        effect = None if how == "run" else SameEffect(definition.equal_by, batch.is_running)
+        effect = None if how == "run" else SameEffect(definition.equality, batch.is_running)
         while batch.stop_reason is None:
             if (yield from self._is_answered(call, how)):
                 return
@@ -125,8 +125,8 @@ class Execution:
         """Return whether a call got the result of an equal one that completed."""
         if how != "answer" or not call.has_not_started:
             return False
-        key_of = call.known_definition.equal_by
-        first = yield from read(lambda: equal_result(self._events(), call.tool, key_of))
+        equality = call.known_definition.equality
+        first = yield from read(lambda: equal_result(self._events(), call.tool, equality))
         if first is None:
             return False
         return (yield from self._log.complete_equally(call, first))

@@ -16,7 +16,7 @@ from eventstore.dispatch.docstrings import read_docstring
 from eventstore.dispatch.signature import signature_of
 from eventstore.domain.arguments import checked_minimum, is_seconds
 from eventstore.domain.calls import is_tool_name
-from eventstore.domain.equal_calls import EqualCalls, KeyOf, check_equal_calls
+from eventstore.domain.equal_calls import EqualCalls, Equality, KeyOf, check_equal_calls
 from eventstore.domain.failure import ErrorKind, Failure
 from eventstore.domain.tool_effect import ToolEffect
 from eventstore.errors import NonResolvedToolError
@@ -69,7 +69,7 @@ class FunctionTool(Generic[P, R]):
     - `equal_calls`: what a call gets that asks for the same as an earlier one of the conversation
       ("refuse", "answer" or "run"); None means as the dispatcher says, and "run" for a tool that is
       idempotent or read-only. `equal_by`: returns what the effect of a call is known by, of its
-      arguments (an order's number). Without it all arguments count.
+      arguments (an order's number). Without it all arguments count, as the function gets them.
     - `classify`: returns the `ErrorKind` of an exception that it raised, or the whole `Failure`.
     - `fatal`: the exceptions by which it ends the run, as it does with `FatalToolError`.
     - `policy`: the failures of this tool that end the run; None means those of the dispatcher.
@@ -236,6 +236,11 @@ class FunctionTool(Generic[P, R]):
         if self.idempotent or self.effect is ToolEffect.READ_ONLY:
             return "run"
         return default
+
+    @property
+    def equality(self) -> Equality:
+        """When two of its calls ask for the same effect."""
+        return Equality(self.equal_by, self._signature.taken)
 
     def is_fatal(self, error: BaseException | None) -> bool:
         """Return whether an error that the function raised ends the run."""

@@ -7,7 +7,8 @@
    a person may have decided since it was recorded. If it is still pending, the approver decides.
    Without a decision the call waits.
 4. The arguments of an approved edit are checked as those of the model were.
-5. A hook or an approver that raises decides nothing: see `host_errors`.
+5. A hook or an approver that raises decides nothing: see `host_errors`. It is an error to change
+   the arguments of the call that it was given; an edit is `Approve(edited_arguments)`.
 6. A decision holds for the call that the hook or the approver saw. If others have edited, started
    or paused it meanwhile, nothing is decided, and the call is prepared again as it is now.
 """
@@ -31,6 +32,7 @@ from eventstore.dispatch.decisions import (
     Terminate,
     decision_of,
     name_of,
+    unchanged,
 )
 from eventstore.dispatch.effects import Workflow, call_hook
 from eventstore.dispatch.refusals import invalid_arguments
@@ -103,7 +105,8 @@ class Preparation:
         self, call: DispatchedCall, definition: AnyFunctionTool
     ) -> Workflow[bool]:
         try:
-            return _waits_for_decision(call.tool, definition)
+            with unchanged(call.tool, f"needs_approval of tool {definition.name!r}"):
+                return _waits_for_decision(call.tool, definition)
         except Exception as error:
             name = definition.name
             yield from self._execution.errors.note(error, "needs_approval", name, call)
@@ -112,7 +115,8 @@ class Preparation:
     def _call_hooks(self, batch: Batch, call: DispatchedCall) -> Workflow[bool]:
         for hook in self._options.hooks:
             try:
-                answer = yield from call_hook(hook, call.tool, may_block=False)
+                with unchanged(call.tool, name_of(hook)):
+                    answer = yield from call_hook(hook, call.tool, may_block=False)
                 decision = decision_of(answer, name_of(hook))
             except Exception as error:
                 yield from self._execution.errors.note(error, "hook", name_of(hook), call)
@@ -127,7 +131,8 @@ class Preparation:
         decision = None
         if approver is not None:
             try:
-                answer = yield from call_hook(approver, call.tool, may_block=True)
+                with unchanged(call.tool, "the approver"):
+                    answer = yield from call_hook(approver, call.tool, may_block=True)
                 decision = decision_of(answer, "the approver")
             except Exception as error:
                 yield from self._execution.errors.note(error, "approver", name_of(approver), call)

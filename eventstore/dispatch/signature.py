@@ -29,7 +29,7 @@ from eventstore.dispatch.value_types import (
     to_json,
     value_type,
 )
-from eventstore.domain.json_types import JsonObject, with_leaves
+from eventstore.domain.json_types import JsonObject, as_whole_number, with_leaves
 
 _NAMED_KINDS = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 _ANY = ValueType(Any, {})
@@ -116,7 +116,7 @@ class Signature:
         try:
             return self._bind(arguments)
         except msgspec.ValidationError:
-            return self._bind(with_leaves(arguments, _as_whole_number))
+            return self._bind(with_leaves(arguments, as_whole_number))
 
     def _bind(self, arguments: JsonObject) -> JsonObject:
         filled = msgspec.convert(arguments, self._arguments)
@@ -130,6 +130,17 @@ class Signature:
             if name in bound:
                 bound[name] = found.convert(bound[name], f"$.{name}")
         return bound
+
+    def taken(self, arguments: JsonObject) -> JsonObject:
+        """Return what the function gets of the arguments: as its types, with its defaults.
+
+        Arguments that it cannot take, as those of an older version of it, stay as they are.
+        """
+        try:
+            bound = self.bind(arguments)
+        except Exception:  # noqa: BLE001 - a class of the host may raise anything
+            bound = arguments
+        return {**self.defaults, **bound}
 
     def stored(self, result: object) -> object:
         """Return a result as JSON of its declared type; as it is where that has no such form."""
@@ -230,11 +241,6 @@ def _struct(
     return msgspec.defstruct(
         "Arguments", fields, kw_only=True, forbid_unknown_fields=not takes_others
     )
-
-
-def _as_whole_number(value: object) -> object:
-    """Return a whole float as an integer, any other value as it is."""
-    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -17,7 +17,7 @@ from typing import TypeGuard
 import msgspec
 
 from eventstore.domain.calls import FunctionResponse
-from eventstore.domain.equal_calls import EQUAL_CALL, is_equal, refused, stands_in_the_way
+from eventstore.domain.equal_calls import EQUAL_CALL, Equality, refused, stands_in_the_way
 from eventstore.domain.events import (
     NOT_EXECUTED,
     ToolCompleted,
@@ -31,6 +31,8 @@ from eventstore.domain.tool import Tool
 
 ASKED_ANEW = "asked_anew"
 """Why a call of the first answer is rejected, as the log names it."""
+
+_EQUAL = Equality()
 
 
 def settled_by_new_answer(made: Sequence[ToolPending], earlier: Iterable[Tool]) -> list[ToolEvent]:
@@ -55,7 +57,7 @@ def _has_not_started(tool: Tool) -> bool:
 
 
 def _stands_for(tool: Tool, asked: ToolPending) -> bool:
-    if not any(is_equal(call, asked.call) for call in (tool.call, tool.effective_call)):
+    if not any(_EQUAL.holds(call, asked.call) for call in (tool.call, tool.effective_call)):
         return False
     status = tool.status
     if isinstance(status, Completed):

@@ -33,8 +33,9 @@ class CallChanged(IllegalTransition):
 class ApprovalExpired(IllegalTransition):
     """The approval of a call ended before it was used; nothing was started or decided.
 
-    `now` is the call as the log has it: it waits for a decision again. One whose approved attempt
-    has failed stays failed.
+    `now` is the call as the log has it: it waits for a decision again, also where the attempt that
+    could not start was announced when the one before it failed. One that failed without that stays
+    failed.
     """
 
     def __init__(self, event: str, now: Tool) -> None:

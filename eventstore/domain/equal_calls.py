@@ -1,8 +1,10 @@
 """Equal calls: calls of a conversation that ask for the same effect under different ids. Pure.
 
 1. What counts is the call in force, an approved edit included: the same tool with the same
-   arguments. Where the tool has a key of its own (an order's number), the same key is enough.
-2. A call stands in the way of an equal one while it is in doubt: it may have taken effect. So does
+   arguments. Numbers count by their value, so that 8 and 8.0 are the same. Where the tool's
+   function is known, what it gets counts: an argument that is left out is its default.
+2. Where the tool has a key of its own (an order's number), the same key is enough.
+3. A call stands in the way of an equal one while it is in doubt: it may have taken effect. So does
    one that a fork has closed, whose outcome only the origin knows.
 """
 
@@ -16,7 +18,7 @@ import msgspec
 from eventstore.domain.arguments import checked
 from eventstore.domain.calls import FunctionCall
 from eventstore.domain.events import FORKED, NOT_EXECUTED, ToolRejected
-from eventstore.domain.json_types import JsonObject
+from eventstore.domain.json_types import JsonObject, as_whole_number, with_leaves
 from eventstore.domain.statuses import Failed, Rejected
 from eventstore.domain.tool import Tool
 
@@ -24,7 +26,10 @@ EqualCalls: TypeAlias = Literal["refuse", "answer", "run"]
 """What a call gets that equals an earlier one; see `Dispatcher`."""
 
 KeyOf: TypeAlias = Callable[[Any], object]
-"""Returns what the effect of a call is known by, of its arguments; None where nothing is."""
+"""Returns what the effect of a call is known by, of its arguments; None where nothing is.
+
+Of equal arguments it returns equal keys.
+"""
 
 EQUAL_CALL = "equal_call"
 """What answers or refuses a call because of an equal one, as the log names it."""
@@ -39,14 +44,59 @@ def check_equal_calls(name: str, value: object) -> None:
     checked(name, value, get_args(EqualCalls).__contains__, "pass 'refuse', 'answer' or 'run'")
 
 
+class Equality(msgspec.Struct, frozen=True, eq=False):
+    """When two calls of a tool ask for the same effect.
+
+    `key_of` is the tool's own key; None means that all arguments count. `taken` returns what the
+    tool's function gets of arguments, by parameter; None means the arguments as they stand.
+    """
+
+    key_of: KeyOf | None = None
+    taken: Callable[[JsonObject], JsonObject] | None = None
+
+    def holds(self, call: FunctionCall, other: FunctionCall) -> bool:
+        """Return whether two calls ask for the same effect.
+
+        Raises:
+            ValueError: the key of `call` is equal to none, not even to itself, as NaN.
+        """
+        if call.name != other.name:
+            return False
+        if value_of(call) == value_of(other):
+            return True
+        if not (call.is_object and other.is_object):
+            return False
+        return self._takes_same(call, other) or self._has_same_key(call, other)
+
+    def _takes_same(self, call: FunctionCall, other: FunctionCall) -> bool:
+        if self.taken is None:
+            return False
+        one, another = (self.taken(msgspec.to_builtins(c.arguments)) for c in (call, other))
+        return one.keys() == another.keys() and all(
+            _is_same(value, another[name]) for name, value in one.items()
+        )
+
+    def _has_same_key(self, call: FunctionCall, other: FunctionCall) -> bool:
+        if self.key_of is None:
+            return False
+        key = _key(self.key_of, call)
+        if key is None:
+            return False
+        if key != _key(self.key_of, call):
+            raise ValueError(
+                f"the key of call {call.id!r} of tool {call.name!r} is {key!r}, which does not "
+                "equal itself when it is made again: let equal_by return text, a number or None"
+            )
+        return key == _key_or_none(self.key_of, other)
+
+
 class SameEffect(msgspec.Struct, frozen=True, eq=False):
     """Which calls stand in the way of an equal one.
 
-    `key_of` is the tool's own key; None means that all arguments count. `is_ours` returns whether a
-    running call is under way here, so that its end will come.
+    `is_ours` returns whether a running call is under way here, so that its end will come.
     """
 
-    key_of: KeyOf | None
+    equality: Equality
     is_ours: Callable[[Tool], bool]
 
     def in_the_way(self, tool: Tool, others: Iterable[Tool]) -> Tool | None:
@@ -58,7 +108,7 @@ class SameEffect(msgspec.Struct, frozen=True, eq=False):
                 for other in others
                 if other.id != tool.id
                 and not self.is_ours(other)
-                and is_equal(call, other.effective_call, self.key_of)
+                and self.equality.holds(call, other.effective_call)
             ),
             None,
         )
@@ -72,34 +122,49 @@ def stands_in_the_way(tool: Tool) -> bool:
     return type(status) is Failed and status.failure.code == FORKED
 
 
-def is_equal(call: FunctionCall, other: FunctionCall, key_of: KeyOf | None = None) -> bool:
-    """Return whether two calls ask for the same effect."""
-    if call.name != other.name:
-        return False
-    if call.digest() == other.digest():
-        return True
-    if key_of is None or not (call.is_object and other.is_object):
-        return False
-    key = key_of(msgspec.to_builtins(call.arguments))
-    return key is not None and key == _key_or_none(key_of, other)
+_encode = msgspec.json.Encoder(order="deterministic").encode
+
+
+def value_of(call: FunctionCall) -> bytes:
+    """Return the bytes of a call's name and arguments, in which a whole float is an integer.
+
+    The fingerprint differs where `1` and `1.0` do; these bytes do not.
+    """
+    if not call.is_object:
+        return call.digest()
+    return _encode([call.name, with_leaves(call.arguments, as_whole_number)])
 
 
 def calls_equal_to(
-    call: Tool | FunctionCall, tools: Mapping[str, Tool], key_of: KeyOf | None = None
+    call: Tool | FunctionCall, tools: Mapping[str, Tool], equality: Equality
 ) -> list[Tool]:
     """Return the calls among `tools` that ask for the same as `call`, except itself, in order."""
     asked = call.effective_call if isinstance(call, Tool) else call
     return [
         tool
         for tool in tools.values()
-        if tool.id != call.id and is_equal(asked, tool.effective_call, key_of)
+        if tool.id != call.id and equality.holds(asked, tool.effective_call)
     ]
+
+
+def _is_same(one: object, other: object) -> bool:
+    """Return whether a function gets the same: equal JSON, or equal objects of a class."""
+    return bool(with_leaves(one, _marked) == with_leaves(other, _marked))
+
+
+def _marked(value: object) -> object:
+    """Return a value that equals others as JSON values do: True and 1 differ."""
+    return (bool, value) if isinstance(value, bool) else value
+
+
+def _key(key_of: KeyOf, call: FunctionCall) -> object:
+    return key_of(msgspec.to_builtins(call.arguments))
 
 
 def _key_or_none(key_of: KeyOf, call: FunctionCall) -> object:
     """Return the key of an earlier call, which may be of an older version of the tool."""
     try:
-        return key_of(msgspec.to_builtins(call.arguments))
+        return _key(key_of, call)
     except Exception:  # noqa: BLE001 - it has no such key
         return None
 

@@ -170,7 +170,7 @@ NOT_EXECUTED = "tool_call_not_executed"
 
 
 class ToolPaused(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """An attempt paused, or a call that has not started was deferred: it waits again.
+    """An attempt paused, a call was deferred, or its approval has expired: it waits again.
 
     `attempt` is the attempt that paused; 0 means that none was under way. `until` is the time to
     wait for, in microseconds since 1970 UTC; None means that a person has to decide. The attempt

@@ -29,6 +29,11 @@ def json_members(value: Any) -> Iterable[tuple[Any, Any]]:
     return enumerate(cast("list[Any]", value))
 
 
+def as_whole_number(value: object) -> object:
+    """Return a whole float as an integer, any other value as it is."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
 def with_leaves(value: object, change: Callable[[object], object]) -> Any:
     """Return a copy of JSON values in which `change` made whatever is no list and no object."""
     whole: list[Any] = [value]

@@ -69,7 +69,7 @@ TRANSITIONS: dict[str, tuple[str, ...]] = {
     "rejected": ("Pending", "Approved"),
     "running": ("Pending", "Approved", "Failed", "Running"),
     "renewed": ("Running",),
-    "paused": ("Pending", "Approved", "Running"),
+    "paused": ("Pending", "Approved", "Running", "Failed"),
     "completed": ("Pending", "Approved", "Running", "Failed"),
     "failed": ("Pending", "Approved", "Running", "Failed"),
 }
@@ -252,6 +252,8 @@ def _paused(tool: Tool | None, event: ToolPaused, at: int | None, fingerprint: s
     if tool is None or type(tool.status) not in _PAUSABLE:
         raise _illegal(tool, event)
     status = tool.status
+    if type(status) is Failed and not tool.retries_on_approval:
+        raise _illegal(tool, event)
     waited = status if type(status) is Pending else PENDING
     waits_for_decision = event.until is None
     paused = Pending(event.until, waits_for_decision or waited.needs_decision, event.reason)

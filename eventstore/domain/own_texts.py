@@ -11,6 +11,7 @@ as an error. So a call that has failed is not completed by what the model was sh
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any, Final, cast
 
 import msgspec
@@ -164,11 +165,12 @@ def _only_text(value: Any) -> str | None:
     for _ in range(2 * _DEEPEST):
         if isinstance(value, str):
             return value
+        inner: Sequence[Any] = ()
         if isinstance(value, dict):
             members = cast("dict[str, Any]", value)
             inner = [each for name, each in members.items() if name != "type"]
         elif isinstance(value, list):
-            inner = cast("list[Any]", value)
+            inner = cast("Sequence[Any]", value)
         else:
             return None
         texts: list[Any] = [each for each in inner if each and type(each) in (str, list, dict)]

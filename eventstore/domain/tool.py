@@ -122,6 +122,12 @@ class Tool(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         return Revision.of(self.effective_call, self.attempts, self.pauses)
 
     @property
+    def retries_on_approval(self) -> bool:
+        """Whether the call has failed, and its announced attempt needs an approval that expires."""
+        is_failed = type(self.status) is Failed
+        return is_failed and self.expires_at is not None and not self.approval_used
+
+    @property
     def edit_names_other_tool(self) -> bool:
         """Whether the edit names another tool, as a log of an older version may; it never runs."""
         return self.edit is not None and self.edit.name != self.call.name

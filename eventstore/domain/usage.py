@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from decimal import Decimal
+from typing import Self
 
 import msgspec
 
@@ -31,6 +33,27 @@ class Usage(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         if cost is not None and not (isinstance(cost, Decimal) and cost.is_finite() and cost >= 0):
             raise ValueError(f"cost is {cost!r}: pass a Decimal, 0 or more, or None")
 
+    @classmethod
+    def stated(
+        cls,
+        input_tokens: Iterable[object],
+        output_tokens: Iterable[object],
+        cached_tokens: Iterable[object] = (),
+        reasoning_tokens: Iterable[object] = (),
+    ) -> Self | None:
+        """Return the usage by the numbers that a provider or a framework states, each a sum.
+
+        None says that it is not known: there is no number, or one of the prompt's or the answer's
+        counts nothing (it is negative, a fraction, a bool or text). A None among them is passed
+        over, and so is such a number of the cached tokens or the reasoning.
+        """
+        given, written = _counts(input_tokens), _counts(output_tokens)
+        if not (given or written) or None in (*given, *written):
+            return None
+        cached, reasoning = _counts(cached_tokens), _counts(reasoning_tokens)
+        sums = [sum(filter(None, each)) for each in (given, written, cached, reasoning)]
+        return cls(sums[0], sums[1], sums[2], sums[3])
+
     @property
     def total_tokens(self) -> int:
         """Tokens of the prompt and of the answer."""
@@ -45,3 +68,14 @@ class Usage(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
             self.reasoning_tokens + other.reasoning_tokens,
             sum(costs, Decimal(0)) if costs else None,
         )
+
+
+def _counts(stated: Iterable[object]) -> list[int | None]:
+    """Return whole numbers, 0 or more; None for each value that is something else."""
+    return [_count(value) for value in stated if value is not None]
+
+
+def _count(value: object) -> int | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return int(value) if value >= 0 and value % 1 == 0 else None

@@ -21,6 +21,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterable, Collection
 from contextlib import aclosing
+from copy import deepcopy
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -362,11 +363,13 @@ class _Run:
             return await ask(name, given, context)
         call_id = attempt.tool.id
         asked = await attempt.pause(reason=context.decision_reason or "can_use_tool")
+        before = deepcopy(given)  # the host may change in place what it is given
         answer = await ask(name, given, context)
         if isinstance(answer, sdk.PermissionResultDeny):
             await self._chat.reject(call_id, answer.message, by="can_use_tool", seen=asked)
             return answer
-        edited = None if answer.updated_input == given else answer.updated_input
+        runs = given if answer.updated_input is None else answer.updated_input
+        edited = None if runs == before else runs
         await self._chat.approve(call_id, edited, by="can_use_tool", seen=asked)
         begun = await self._chat.begin(call_id, lease=DEFAULT_LEASE_SECONDS)
         self._attempts[call_id] = begun

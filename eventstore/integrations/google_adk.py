@@ -22,6 +22,7 @@ from asyncio import CancelledError
 from collections import deque
 from contextlib import AsyncExitStack, aclosing
 from contextvars import ContextVar
+from copy import deepcopy
 from itertools import groupby, islice
 from typing import TYPE_CHECKING, Any, Final, get_type_hints
 
@@ -340,7 +341,9 @@ class Ledger(BasePlugin):
             waits = (
                 call.is_paused
                 or tool.name in self._needs_approval
-                or await tool.check_require_confirmation(call.effective_call.arguments, context)
+                or await tool.check_require_confirmation(
+                    deepcopy(call.effective_call.arguments), context
+                )
             )
             if not waits:
                 return call

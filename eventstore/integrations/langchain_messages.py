@@ -76,8 +76,12 @@ def stated_facts(message: AIMessage, latency: float) -> ModelResponded:
     usage = None
     if used is not None:
         read, written = used.get("input_token_details", {}), used.get("output_token_details", {})
-        cached, reasoning = read.get("cache_read", 0), written.get("reasoning", 0)
-        usage = Usage(used["input_tokens"], used["output_tokens"], cached, reasoning)
+        usage = Usage.stated(
+            [used["input_tokens"]],
+            [used["output_tokens"]],
+            [read.get("cache_read")],
+            [written.get("reasoning")],
+        )
     return ModelResponded(
         provider=_first(said, "model_provider"),
         model=_first(said, "model_name", "model"),

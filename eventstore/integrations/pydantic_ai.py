@@ -393,11 +393,11 @@ def _responded(response: messages.ModelResponse, latency: float | None) -> Model
         model=response.model_name,
         response_id=response.provider_response_id,
         finish_reason=response.finish_reason,
-        usage=Usage(
-            used.input_tokens,
-            used.output_tokens,
-            used.cache_read_tokens,
-            used.output_reasoning_tokens or 0,
+        usage=Usage.stated(
+            [used.input_tokens],
+            [used.output_tokens],
+            [used.cache_read_tokens],
+            [used.output_reasoning_tokens],
         )
         if used.has_values()
         else None,

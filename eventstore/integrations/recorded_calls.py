@@ -30,7 +30,6 @@ from eventstore.aio.attempt import begin_attempt, recording_end
 from eventstore.append import commands
 from eventstore.append.commands import Command
 from eventstore.append.conversation_state import IdentifiedEvents
-from eventstore.append.leases import check_not_under_way
 from eventstore.append.places import event_id_at, place_of_step
 from eventstore.attempt import claim_of
 from eventstore.conversation import Conversation
@@ -43,6 +42,7 @@ from eventstore.domain.revision import Revision
 from eventstore.domain.statuses import Approved, Completed, Failed, Pending
 from eventstore.errors import IllegalTransition
 from eventstore.history_import import record_turn
+from eventstore.leases import check_not_under_way
 from eventstore.policies.prices import priced
 from eventstore.providers.registry import list_key
 from projections import model_history

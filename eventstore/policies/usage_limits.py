@@ -58,7 +58,9 @@ class UnknownUsage(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         """Say which limit cannot be kept, and why."""
-        why = "names no tokens" if self.axis in _TOKENS else "has no known cost"
+        why = "has no known cost"
+        if self.axis in _TOKENS:
+            why = "names no tokens, or no valid number of them"
         if self.broke_off:
             why = "broke off before it named its tokens"
         of_model = "" if self.model is None else f" of {self.model}"

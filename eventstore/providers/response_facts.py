@@ -85,18 +85,12 @@ def stated_facts(
 
 
 def _usage(response: object, members: ResponseMembers) -> Usage | None:
-    given, written = _tokens(response, members.input), _tokens(response, members.output)
-    if given is None and written is None:
-        return None
-    cached, reasoning = _tokens(response, members.cached), _tokens(response, members.reasoning)
-    return Usage(given or 0, written or 0, cached or 0, reasoning or 0)
+    numbers = (members.input, members.output, members.cached, members.reasoning)
+    return Usage.stated(*(_all_at(response, paths) for paths in numbers))
 
 
-def _tokens(response: object, paths: tuple[Path, ...]) -> int | None:
-    """Return the sum of the numbers at the paths; None if none of them is there."""
-    numbers = [number for path in paths for number in found(response, path)]
-    tokens = [int(n) for n in numbers if isinstance(n, int | float) and n >= 0]
-    return sum(tokens) if tokens else None
+def _all_at(response: object, paths: tuple[Path, ...]) -> list[object]:
+    return [value for path in paths for value in found(response, path)]
 
 
 def _text(response: object, paths: tuple[Path, ...]) -> str | None:

@@ -2,7 +2,8 @@
 
 A result answers, in this order:
 
-1. a call of the assistant messages right before it: by id, or by position where ids are missing;
+1. a call of the assistant messages right before it: by id; where ids are missing, by position among
+   the calls of its tool, or among all where it names no tool;
 2. the latest unanswered call with its id, anywhere before it;
 3. a failed call with its id in the same turn, if the result is not an error (a completion replaces
    a failure; turns later the model has read the failure, and both are kept);
@@ -466,7 +467,10 @@ class _Window:
         self._order.append(slot)
 
     def take(self, call_id: str | None, name: str | None) -> _Slot | None:
-        """Return the call that a result of this id answers; without an id, the first that fits."""
+        """Return the call that a result of this id answers.
+
+        Without an id it is the first call of that name, and without a name the first one.
+        """
         if call_id is None:
             if isinstance(self._order, list):
                 self._order = deque(self._order)
@@ -474,12 +478,13 @@ class _Window:
         return self._first(self._by_id.get(call_id), None)
 
     def take_unnamed(self, name: str | None) -> _Slot | None:
-        """Return the first call that has no id."""
+        """Return the first call of that name that has no id; without a name, the first one."""
         return self._first(self._by_id.get(None), name)
 
     def _first(self, slots: _Slot | deque[_Slot] | None, name: str | None) -> _Slot | None:
         if isinstance(slots, _Slot):
-            return slots if slots.text is None else None
+            fits = name is None or slots.name == name
+            return slots if fits and slots.text is None else None
         first = _unanswered(slots)
         if first is None or slots is None or name is None or first.name == name:
             return first
@@ -488,7 +493,7 @@ class _Window:
             named = self._by_name[id(slots)] = {}
             for slot in slots:
                 named.setdefault(slot.name, deque()).append(slot)
-        return _unanswered(named.get(name)) or first
+        return _unanswered(named.get(name))
 
 
 def _unanswered(slots: deque[_Slot] | None) -> _Slot | None:

@@ -7,6 +7,8 @@ import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from datetime import timedelta
+from math import nan
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated
@@ -66,6 +68,23 @@ Workers = Annotated[
         "--workers", min=1, metavar="N", help="Rebuild in N processes, which share the log's lanes."
     ),
 ]
+
+
+def seconds(text: str | float) -> float:
+    """Return the seconds that an option says: more than 0, and no more than a `timedelta` holds.
+
+    Raises:
+        typer.BadParameter: it says something else.
+    """
+    number = nan
+    try:
+        number = float(text)
+        is_duration = timedelta(seconds=number) > timedelta(0)
+    except (ValueError, OverflowError):  # no number, NaN, or too many
+        is_duration = False
+    if not is_duration:
+        raise typer.BadParameter(f"{str(text)!r}: pass seconds above 0, for example 90 or 0.5")
+    return number
 
 
 def open_store(

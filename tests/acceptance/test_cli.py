@@ -283,7 +283,11 @@ def test_a_missing_typer_is_reported_in_one_line(run: Command, tmp_path: Path) -
         (["show", "chat", "--around", "3:"], "'3:': pass a version, or a version and a number"),
         (["tools", "--grep", "("], "is not a regular expression"),
         (["replay", "chat", "--prompt", "nobody"], "pass one of anthropic, "),
-        (["tail", "--every", "0"], "--every"),
+        *(
+            ([*command, text], f"'{command[-1]}': {text!r}: pass seconds above 0")
+            for command in (["tail", "--every"], ["approve", "chat", "a", "--expires"])
+            for text in ("0", "-1", "inf", "-inf", "nan", "1e400", "1e300", "soon")
+        ),
         (["migrate", "--down", "9999"], "pass one of base"),
         (["import", "x.json", "--provider", "nobody"], "pass one of anthropic, atif"),
         (["import", "x.json", "--id", ""], "--id: '': pass a name that is not empty"),

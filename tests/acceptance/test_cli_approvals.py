@@ -365,12 +365,12 @@ def test_an_approval_may_expire(run: Command, store: EventStore) -> None:
 def test_the_inbox_marks_equal_calls(run: Command) -> None:
     """The model asked twice for the same in one conversation."""
     with EventStore.open(run.url) as store:
-        for name, call in (("chat", "a"), ("chat", "b"), ("other", "a")):
-            store.conversation(name).request("pay", {"amount": 10}, call)
+        for name, call, amount in (("chat", "a", 10), ("chat", "b", 10.0), ("other", "a", 10)):
+            store.conversation(name).request("pay", {"amount": amount}, call)
     lines = run("approvals")[0].splitlines()
     assert [line.split()[6:] for line in lines[1:4]] == [
         ['{"amount":10}', "b"],
-        ['{"amount":10}', "a"],
+        ['{"amount":10.0}', "a"],
         ['{"amount":10}'],
     ]
     found = json.loads(run("approvals", "--json")[0])

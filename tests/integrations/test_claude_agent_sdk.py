@@ -148,7 +148,8 @@ def test_one_call_of_a_turn_is_deferred(tmp_path: Path) -> None:
     assert [(name, to) for name, to, _ in effects_of(url)] == [("mail", "grace")]
 
 
-def test_the_answers_of_can_use_tool_are_decisions(tmp_path: Path) -> None:
+@pytest.mark.parametrize("in_place", [False, True])
+def test_the_answers_of_can_use_tool_are_decisions(tmp_path: Path, in_place: bool) -> None:
     """An edit that it allows is what runs; what it denies has been rejected, and never ran."""
     url = url_in(tmp_path)
     calls = ((*FIND_7, "call_a"), (*REFUND, "call_b"))
@@ -163,6 +164,9 @@ def test_the_answers_of_can_use_tool_are_decisions(tmp_path: Path) -> None:
                 paused.append((await ledger.chat.tools())[context.tool_use_id].is_paused)
                 if name == "mcp__shop__refund":
                     return PermissionResultDeny(message="too much")
+                if in_place:  # the SDK runs what became of the arguments
+                    given["number"] = 8
+                    return PermissionResultAllow()
                 return PermissionResultAllow(updated_input={"number": 8})
 
             with served(play.script, tmp_path) as env:
@@ -177,6 +181,7 @@ def test_the_answers_of_can_use_tool_are_decisions(tmp_path: Path) -> None:
     with EventStore.open(url) as store:
         tools = store.conversation("support-42").tools
     assert isinstance(tools["call_a"].status, Completed)
+    assert tools["call_a"].effective_call.arguments == {"number": 8}
     assert isinstance(tools["call_b"].status, Rejected)
     assert tools["call_b"].status.reason == "too much"
     assert [(name, number) for name, number, _ in effects_of(url)] == [("find_order", 8)]

@@ -14,10 +14,10 @@ from support.tiers import LONG, examples
 from eventstore import Running
 from eventstore.append import commands
 from eventstore.append.conversation_state import ConversationState
-from eventstore.append.leases import LeaseKeeper
 from eventstore.dispatch import failures
 from eventstore.dispatch.execution import Execution
 from eventstore.domain import fork
+from eventstore.leases import LeaseKeeper
 from eventstore.providers import parsing, to_events
 
 STEPS = 30

@@ -88,9 +88,9 @@ FACES = {
 SHARED = {
     "eventstore.domain.anchors",
     "eventstore.domain.credentials",
+    "eventstore.domain.equal_calls",
     "eventstore.domain.finish_reasons",
     "eventstore.domain.json_types",
-    "eventstore.domain.leases",
     "eventstore.domain.one_line",
     "eventstore.domain.response_turns",
     "eventstore.domain.own_texts",
@@ -98,6 +98,7 @@ SHARED = {
     "eventstore.domain.settlement",
     "eventstore.domain.times",
     "eventstore.domain.unreadable_steps",
+    "eventstore.leases",
 }
 """Modules of which the read side takes every public name."""
 

@@ -18,6 +18,7 @@ from eventstore import (
     Conversation,
     EventStore,
     IllegalTransition,
+    Pending,
     Revision,
     Tool,
     UnparsedArguments,
@@ -273,7 +274,7 @@ def test_an_old_decision_does_not_renew_an_approval(
 def test_an_approval_expires_for_a_deferred_call_and_for_a_retry(
     desk: Desk, chat: Conversation, clock: FrozenClock
 ) -> None:
-    """A deferral keeps it in force no longer, and a call that failed stays failed."""
+    """A deferral keeps it in force no longer, and an announced attempt is asked about again."""
     chat.request("pay", {}, "c2")
     for call_id in ("c1", "c2"):
         desk("approve", call_id, expires=HOUR)
@@ -281,10 +282,13 @@ def test_an_approval_expires_for_a_deferred_call_and_for_a_retry(
     chat.start("c2")
     chat.fail("c2", "busy", delay=3600)
     clock.advance(3600)
-    for call_id, state in (("c1", "Pending"), ("c2", "Failed")):
-        with pytest.raises(ApprovalExpired):
+    for call_id in ("c1", "c2"):
+        with pytest.raises(ApprovalExpired, match="has expired: approve") as late:
             desk("start", call_id, 2 if call_id == "c2" else None)
-        assert chat.tool(call_id).status.name == state
+        assert late.value.now.status == Pending(None, True, "the approval has expired")
+        assert late.value.now == chat.tool(call_id)
+    desk("approve", "c2", by="bob")
+    assert desk("start", "c2").attempts == 2
 
 
 @pytest.mark.parametrize(

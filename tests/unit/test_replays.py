@@ -109,7 +109,7 @@ def test_another_step_or_another_answer_is_recorded(chat: Conversation) -> None:
 
 
 def test_a_model_that_is_asked_anew_repeats_no_effect(chat: Conversation) -> None:
-    """Its new answer takes the place of the first, whose effects and results are kept."""
+    """The new answer takes the place of the first, whose effects and results are kept."""
     refund, mail, ship = chat.record(response(), step="w 1")
     chat.start(refund.id)
     chat.complete(refund.id, [Text("paid"), Image(url="https://shop.example/receipt.png")])

@@ -72,7 +72,7 @@ class OllamaAdapter(chat.ChatCompletionsAdapter):
         )
         return ParsedResult(
             self.call_id(message.get("tool_call_id")),
-            name if isinstance(name, str) else None,
+            name if isinstance(name, str) and name else None,
             as_text(content),
             bool(is_error(message)),
             message if well_formed else None,

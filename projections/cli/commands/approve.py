@@ -38,6 +38,7 @@ from projections.cli.options import (
     existing,
     open_store,
     same_store,
+    seconds,
 )
 from projections.cli.output import print_json, say, show_table, shown_width
 from projections.formatting import arguments_text, plural, quoted_name, utc_text
@@ -57,7 +58,7 @@ Expires = Annotated[
     typer.Option(
         "--expires",
         metavar="SECONDS",
-        min=0.001,
+        parser=seconds,
         help="How long the call may start on this approval; after that it waits again.",
     ),
 ]

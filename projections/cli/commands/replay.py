@@ -21,6 +21,7 @@ from projections.cli.options import (
     known_provider,
     named,
     open_store,
+    seconds,
 )
 from projections.cli.output import clean, is_terminal, print_json_line, say
 from projections.cli.request_outline import request_lines
@@ -42,7 +43,10 @@ After = Annotated[
     str | None,
     typer.Option("--after", metavar="CURSOR", help="Show all events after a cursor (see --json)."),
 ]
-Every = Annotated[float, typer.Option("--every", min=0.01, help="Seconds between two polls.")]
+Every = Annotated[
+    float,
+    typer.Option("--every", metavar="SECONDS", parser=seconds, help="The time between two polls."),
+]
 
 
 @filtered()

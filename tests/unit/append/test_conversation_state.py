@@ -14,6 +14,7 @@ from eventstore.append.encoding import encode_event
 from eventstore.append.event_ids import event_ids
 from eventstore.append.tool_fold import equal_result, fold_tools
 from eventstore.domain.calls import FunctionCall, FunctionResponse
+from eventstore.domain.equal_calls import Equality
 from eventstore.domain.events import (
     Event,
     MessageAdded,
@@ -277,7 +278,7 @@ def test_the_result_of_an_equal_call_is_the_last_one_that_completed() -> None:
     calls = [pending(name, n=name == "4") for name in "12345"]
     ends = [completed("1", "old"), completed("2", "new"), failed("3"), completed("4", "other")]
     events = log(*calls, *ends)
-    found = equal_result(events, fold_tools(events)["5"])
+    found = equal_result(events, fold_tools(events)["5"], Equality())
     assert found is not None
     assert found.response.result == "new"
 

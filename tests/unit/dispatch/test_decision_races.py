@@ -200,6 +200,30 @@ def test_an_expired_approval_starts_nothing(
     assert done.expires_at == clock.now + 3_600_000_000
 
 
+def test_an_announced_attempt_is_asked_about_again_when_the_approval_expires(
+    kind: str, chat: Conversation, clock: FrozenClock, paid: list[int]
+) -> None:
+    """The inbox has the call with the reason, the approver is asked, and attempts are counted on."""
+
+    def pay(euros: int) -> str:
+        paid.append(euros)
+        return "paid"
+
+    tool = FunctionTool(pay, needs_approval=True, retry=RetryPolicy(max_attempts=2))
+    call = chat.request("pay", {"euros": 1}, "c1")
+    chat.approve("c1", by="ann", expires=timedelta(seconds=5))
+    chat.start("c1")
+    chat.fail("c1", "busy", delay=1)
+    clock.advance(5)
+    asked: list[Tool] = []
+    driven = make(kind, chat, [tool], approver=lambda waits: asked.append(waits) or Approve())
+    driven.resume()
+    assert (reason_of(chat), paid, asked) == ("the approval has expired", [], [])
+    (done,) = driven.resume()
+    assert (done.id, done.status.name, done.attempts) == (call.id, "Completed", 2)
+    assert (len(asked), paid) == (1, [1])
+
+
 def test_a_retry_policy_goes_on_with_the_approval(
     kind: str, chat: Conversation, paid: list[int]
 ) -> None:

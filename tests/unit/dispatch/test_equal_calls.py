@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -92,6 +93,61 @@ def test_the_arguments_that_run_are_compared(kind: str, chat: Conversation) -> N
     chat.approve(call.id, {"order": 8})
     (done,) = make(kind, chat, [bank.refund]).dispatch([call.id])
     assert (bank.paid, done.status.name) == ([], "Rejected")
+
+
+@dataclass
+class Item:
+    """An argument with members of its own."""
+
+    number: float
+    count: int = 1
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "runs"),
+    [
+        ({"order": 8}, {"order": 8.0}, 0),
+        ({"order": [{"id": 8}]}, {"order": [{"id": 8.0}]}, 0),
+        ({"order": 1}, {"order": True}, 1),
+        ({"order": 9007199254740993}, {"order": 9007199254740992.0}, 1),
+        ({"order": 8}, {"order": "8"}, 1),
+        ({"order": 8}, {"order": 8, "note": "", "item": None}, 0),
+        ({"order": 8, "note": "", "rest": 0.0}, {"order": 8, "rest": 0}, 0),
+        ({"order": 8}, {"order": 8, "note": "!"}, 1),
+        ({"order": 8, "item": {"number": 2}}, {"order": 8, "item": {"number": 2, "count": 1}}, 0),
+        ({"order": 8, "item": {"number": 2}}, {"order": 8, "item": {"number": 2, "count": 2}}, 1),
+        ({"order": 8, "old": 1}, {"order": 8}, 1),
+    ],
+)
+def test_what_the_function_gets_is_compared(
+    chat: Conversation, first: dict[str, Any], second: dict[str, Any], runs: int
+) -> None:
+    """Numbers count by their value, and what is left out is the default."""
+    paid: list[object] = []
+
+    def refund(
+        order: Any, note: str = "", item: Item | None = None, rest: Any = _NO_JSON, fee: float = 1
+    ) -> None:
+        paid.append((order, note, item, rest, fee))
+
+    chat.start(chat.request("refund", first).id)
+    make("threads", chat, [refund]).dispatch([chat.request("refund", second)])
+    assert len(paid) == runs
+
+
+_NO_JSON = object()
+
+
+@pytest.mark.parametrize("key", [lambda _: float("nan"), lambda _: object()])
+def test_a_key_that_equals_nothing_is_refused(kind: str, chat: Conversation, key: Any) -> None:
+    """Such a key finds no call. So nothing runs, and the error names the key."""
+    in_doubt(chat)
+    bank = Bank()
+    tool = FunctionTool(bank.refund, equal_by=key)
+    call = chat.request("refund", {"order": 8, "note": "!"})
+    with pytest.raises(ValueError, match=r"'refund' is (nan|<object.*>), which does not equal"):
+        make(kind, chat, [tool]).dispatch([call])
+    assert (bank.paid, chat.tool(call.id).is_pending) == ([], True)
 
 
 def test_a_fork_does_not_forget_what_its_origin_began(kind: str, chat: Conversation) -> None:

@@ -10,6 +10,7 @@ from support.dispatchers import make, tags
 
 from eventstore import (
     Approve,
+    Ask,
     Conversation,
     Defer,
     FunctionTool,
@@ -67,6 +68,29 @@ def test_hooks_that_say_nothing_are_recorded_with_the_start(kind: str, chat: Con
     assert asked(chat) == [(HookAnswer("quiet"), HookAnswer("budget"))]
     assert order(chat) == ["pending", "running", "completed"]
     assert asking(chat) == ["running"]
+
+
+@pytest.mark.parametrize("asked", ["hooks", "approver", "needs_approval"])
+@pytest.mark.parametrize("note", ["changed", {1, 2}])
+def test_arguments_that_a_hook_changes_in_place_are_an_error(
+    kind: str, chat: Conversation, asked: str, note: object
+) -> None:
+    """The hook is asked once, nothing is decided, and the error names it and the way to edit a call."""
+    seen: list[Tool] = []
+
+    def decide(tool: Tool) -> Any:
+        seen.append(tool)
+        tool.effective_call.arguments["note"] = note
+        return Approve(tool.effective_call.arguments) if asked == "approver" else Ask("look")
+
+    tool = FunctionTool(pay, needs_approval=decide if asked == "needs_approval" else True)
+    options: dict[str, Any] = {"hooks": [decide], "approver": decide, "needs_approval": None}
+    given = {asked: options[asked]} if options[asked] else {}
+    call = chat.request("pay")
+    with pytest.raises(TypeError, match=r"changed the arguments of call .*give Approve\(edited"):
+        make(kind, chat, [tool], **given).dispatch([call.id])
+    assert (len(seen), order(chat)) == (1, ["pending", "hook_raised"])
+    assert chat.tool(call.id).effective_call.arguments == {}
 
 
 @pytest.mark.parametrize(

@@ -27,11 +27,11 @@ from eventstore import (
     Tool,
     current_attempt,
 )
-from eventstore.append.leases import LeaseKeeper, is_under_way
 from eventstore.domain.leases import lease_in_microseconds
+from eventstore.leases import LeaseKeeper, is_under_way
 from eventstore.testing import NOON, FrozenClock
 from eventstore.worker import has_ended, this_worker
-from projections import resume_plan
+from projections import doubts, resume_plan
 
 LEASE = 30.0
 
@@ -271,6 +271,8 @@ def test_a_lease_is_over_when_its_process_has_ended_on_this_machine(
     assert not has_ended(f"{'0' * 16}-{process}")
     assert not has_ended(this_worker())
     assert not has_ended("of another program")
+    assert [doubt.attempt for doubt in doubts(second.store, now=0)] == [1]
+    assert resume_plan(second.chat.events(), now=0).unknown
     (resumed,) = second.tools(second.pay, idempotent=True).resume()
     assert (resumed.status.name, second.effects) == ("Completed", [2])
 

@@ -106,6 +106,28 @@ def test_results_without_ids_are_paired_by_position_and_name(chat: Conversation)
     assert list(texts(chat).values()) == ["A", "X", "Y"]
 
 
+@pytest.mark.parametrize("names", [["mail"], ["mail", "pay"]])
+@pytest.mark.parametrize("call_id", [None, "p"])
+@pytest.mark.parametrize("provider", ["ollama", "openai", "gemini"])
+def test_a_result_is_no_answer_to_another_tool(
+    chat: Conversation, provider: str, call_id: str | None, names: list[str]
+) -> None:
+    """A result whose tool no open call has is kept as text, and the call of the other stays."""
+    called = [{"function": {"name": name, "arguments": {}}} for name in names]
+    asked: Any = {"role": "assistant", "tool_calls": called}
+    said: Any = {"role": "tool", "content": "paid", "tool_call_id": call_id}
+    said["tool_name" if provider == "ollama" else "name"] = "refund"
+    if provider == "gemini":
+        asked = {"role": "model", "parts": [{"functionCall": {"name": n}} for n in names]}
+        body = {"id": call_id, "name": "refund", "response": {"output": "paid"}}
+        said = {"role": "user", "parts": [{"functionResponse": body}]}
+    chat.record_messages([asked, said], provider=provider)
+    assert [tool.is_pending for tool in chat.tools.values()] == [True] * len(names)
+    *_, kept = (each.event for each in chat.events())
+    assert isinstance(kept, MessageAdded)
+    assert (kept.role, "paid" in str(kept.parts)) == ("tool", True)
+
+
 def test_ids_on_the_results_alone_are_paired_by_position(chat: Conversation) -> None:
     """Such ids identify no call, so the order decides."""
     chat.record_messages([calling(None, ""), result("p", "P"), result("q", "Q")])

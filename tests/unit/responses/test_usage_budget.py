@@ -20,6 +20,8 @@ from eventstore import (
     ErrorEnvelope,
     Failure,
     ModelResponded,
+    Price,
+    PriceTable,
     RunStarted,
     Usage,
     UsageBudget,
@@ -177,6 +179,24 @@ def test_a_limit_that_cannot_be_kept_raises_an_error(
     known = Usage(5, 1, cost=Decimal(1)) if axis != "cost" else Usage(cost=Decimal(1))
     chat.append(ModelResponded("openai", usage=known, completes=1))
     budget.before_request()
+
+
+@pytest.mark.parametrize("odd", [-5, True, "12", 3.5, math.nan, math.inf, -math.inf, {}])
+@pytest.mark.parametrize("member", ["prompt_tokens", "completion_tokens"])
+def test_a_number_of_tokens_that_counts_nothing_is_unknown(
+    chat: Conversation, member: str, odd: object
+) -> None:
+    """No limit on tokens or cost passes on it; a whole number may be written as a float."""
+    chat.session.prices = PriceTable({"gpt-5": Price(input=Decimal(1), output=Decimal(1))})
+    limits = UsageLimits(total_tokens=9, cost=Decimal(1), unknown="ignore")
+    budget = UsageBudget(chat, limits)
+    usage = {"prompt_tokens": 2.0, "completion_tokens": 1}
+    for number, given in enumerate((usage, {**usage, member: odd})):
+        response = {"id": f"r{number}", "model": "gpt-5", "choices": [], "usage": given}
+        budget.after_response(response, "openai")
+    used = budget.used
+    assert (list(used.unknown_tokens), list(used.unknown_costs)) == ([2], [2])
+    assert (used.usage.input_tokens, used.usage.output_tokens) == (2, 1)
 
 
 def test_the_answer_to_an_unknown_usage_may_be_chosen(chat: Conversation) -> None:
