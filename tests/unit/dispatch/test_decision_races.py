@@ -203,7 +203,7 @@ def test_an_expired_approval_starts_nothing(
 def test_an_announced_attempt_is_asked_about_again_when_the_approval_expires(
     kind: str, chat: Conversation, clock: FrozenClock, paid: list[int]
 ) -> None:
-    """The inbox has the call with the reason, the approver is asked, and attempts are counted on."""
+    """The inbox has the call with the reason, the approver is asked, and attempts count on."""
 
     def pay(euros: int) -> str:
         paid.append(euros)

@@ -119,7 +119,7 @@ class Item:
         ({"order": 8, "old": 1}, {"order": 8}, 1),
     ],
 )
-def test_what_the_function_gets_is_compared(
+def test_arguments_are_compared_as_the_function_gets_them(
     chat: Conversation, first: dict[str, Any], second: dict[str, Any], runs: int
 ) -> None:
     """Numbers count by their value, and what is left out is the default."""

@@ -75,7 +75,7 @@ def test_hooks_that_say_nothing_are_recorded_with_the_start(kind: str, chat: Con
 def test_arguments_that_a_hook_changes_in_place_are_an_error(
     kind: str, chat: Conversation, asked: str, note: object
 ) -> None:
-    """The hook is asked once, nothing is decided, and the error names it and the way to edit a call."""
+    """The hook is asked once and nothing is decided; the error names it and how to edit a call."""
     seen: list[Tool] = []
 
     def decide(tool: Tool) -> Any:
