@@ -651,7 +651,7 @@ def settle(
         raise TypeError("seen is None: pass the Tool that you looked up, or its `revision`")
     if failed is not None and not str(failed).strip():
         raise ValueError(f"failed is {failed!r}: say why the call has not taken effect")
-    said = failed or "it has not taken effect: it may run again"
+    said = failed or "it has not taken effect, and will be tried again"
     code = RUN_AGAIN if run_again else SETTLED
     failure = Failure(ErrorKind.PERMANENT, said, code=code, in_doubt=False)
 

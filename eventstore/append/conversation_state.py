@@ -38,7 +38,7 @@ from eventstore.domain.events import (
 )
 from eventstore.domain.fingerprint import parse, render
 from eventstore.domain.finish_reasons import is_of_cut_off_response
-from eventstore.domain.lifecycle import check_edit, evolve
+from eventstore.domain.lifecycle import check_decision, evolve
 from eventstore.domain.recorded_responses import could_be_one
 from eventstore.domain.statuses import (
     Approved,
@@ -490,8 +490,8 @@ class ConversationState:
             after = evolve(before, event, time, None if new_digest is None else render(new_digest))
             if after is before:
                 continue
-            if tag == "approved" and before is not None:
-                check_edit(before, event)
+            if before is not None:
+                check_decision(before, event)
             digest = new_digest
             if digest is None:
                 digest = entry.digest if entry else after.effective_call.digest()
@@ -541,6 +541,7 @@ def detached_copy(tool: Tool) -> Tool:
         tool.pauses,
         tool.expires_at,
         tool.approval_used,
+        tool.retry_announced,
     )
 
 

@@ -44,6 +44,11 @@ class DispatchedCall:
         return type(self.tool.status) in (Pending, Approved)
 
     @property
+    def may_have_run(self) -> bool:
+        """Whether an attempt may have taken effect, of a tool that must not take effect twice."""
+        return self.tool.in_doubt and not (self.definition and self.definition.idempotent)
+
+    @property
     def known_definition(self) -> AnyFunctionTool:
         """Definition of the call's tool; calls of unknown tools fail before they are prepared."""
         if self.definition is None:
@@ -112,8 +117,9 @@ class Batch:
         self.stop_signal.set()
 
     def is_running(self, tool: Tool) -> bool:
-        """Return whether an attempt of the batch is under way in this call, as the log has it."""
-        return type(tool.status) is Running and any(
+        """Return whether the batch is at this call, as the log has it, or waits to try it again."""
+        is_going_on = type(tool.status) is Running or (tool.retry_announced and not tool.in_doubt)
+        return is_going_on and any(
             call.tool.id == tool.id and call.attempt == tool.attempts for call in self.calls
         )
 

@@ -88,7 +88,7 @@ class DispatchWorkflow:
         yield from self._look_up(batch)
         refusals = yield from self.refusals(batch.calls)
         for group in batch.groups():
-            unstarted = [call for call in group if call.has_not_started]
+            unstarted = [call for call in group if call.has_not_started and not call.waits]
             yield from self.run_group(batch, unstarted, refusals)
         return (yield from self.end_batch(batch))
 
@@ -110,7 +110,7 @@ class DispatchWorkflow:
         for tool in found:
             if tool is not None:
                 call = DispatchedCall(tool, self.tools.get(tool.call.name))
-                call.waits = not is_due(tool.status, now)
+                call.waits = not is_due(tool.status, now) or call.may_have_run
                 calls.append(call)
         return calls
 

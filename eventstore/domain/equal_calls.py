@@ -5,7 +5,8 @@
    function is known, what it gets counts: an argument that is left out is its default.
 2. Where the tool has a key of its own (an order's number), the same key is enough.
 3. A call stands in the way of an equal one while it is in doubt: it may have taken effect. So does
-   one that a fork has closed, whose outcome only the origin knows.
+   one that a fork has closed, whose outcome only the origin knows. One whose next attempt is to
+   come stands in the way of calls that have not started, and not of other next attempts.
 """
 
 from __future__ import annotations
@@ -93,7 +94,7 @@ class Equality(msgspec.Struct, frozen=True, eq=False):
 class SameEffect(msgspec.Struct, frozen=True, eq=False):
     """Which calls stand in the way of an equal one.
 
-    `is_ours` returns whether a running call is under way here, so that its end will come.
+    `is_ours` returns whether a call is under way here, so that its end will come.
     """
 
     equality: Equality
@@ -101,12 +102,13 @@ class SameEffect(msgspec.Struct, frozen=True, eq=False):
 
     def in_the_way(self, tool: Tool, others: Iterable[Tool]) -> Tool | None:
         """Return the first call that stands in the way of `tool`, or None."""
-        call = tool.effective_call
+        call, has_failed = tool.effective_call, type(tool.status) is Failed
         return next(
             (
                 other
                 for other in others
                 if other.id != tool.id
+                and not (has_failed and other.retry_announced and not other.in_doubt)
                 and not self.is_ours(other)
                 and self.equality.holds(call, other.effective_call)
             ),
@@ -115,8 +117,8 @@ class SameEffect(msgspec.Struct, frozen=True, eq=False):
 
 
 def stands_in_the_way(tool: Tool) -> bool:
-    """Return whether a call may have taken effect, as far as this conversation knows."""
-    if tool.in_doubt:
+    """Return whether a call may have taken effect, or is to run again, as far as is known here."""
+    if tool.in_doubt or tool.retry_announced:
         return True
     status = tool.status
     return type(status) is Failed and status.failure.code == FORKED
@@ -173,6 +175,11 @@ def refusal(first: Tool) -> str:
     """Return what the model reads of a call that did not run because of an equal one."""
     if isinstance(first.status, Rejected):
         return first.status.model_text
+    if first.retry_announced and not first.in_doubt:
+        return (
+            f"not executed: it asks for the same as the call {first.id!r}, which has failed and "
+            "will be tried again"
+        )
     return (
         f"not executed: it asks for the same as the call {first.id!r}, which may have taken "
         "effect: check before asking for it again"

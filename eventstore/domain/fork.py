@@ -4,8 +4,8 @@
    origin; their times and event ids are the copy's own.
 2. After them a `RunStarted` names the origin and the version of the fork.
 3. A call that was open there belongs to the origin. In the copy it is closed and never runs: a call
-   that had not started is rejected; one whose attempt was under way, or has ended in doubt, fails
-   with the code "forked". An announced next attempt is not announced in the copy.
+   that had not started is rejected; one that may have taken effect, or whose next attempt was
+   announced, fails with the code "forked". No attempt is announced in the copy.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from eventstore.domain.events import (
 )
 from eventstore.domain.failure import ErrorKind, Failure
 from eventstore.domain.lifecycle import evolve
-from eventstore.domain.statuses import Failed, Running
+from eventstore.domain.statuses import Failed
 from eventstore.domain.tool import Tool
 from eventstore.errors import VersionConflict
 
@@ -64,15 +64,23 @@ def _apply(tools: dict[str, Tool], event: ToolEvent, recorded: Recorded) -> None
 
 
 def _closing(origin: str, at: int, tools: dict[str, Tool]) -> Iterable[Event]:
-    """Yield the event that closes each open call, and each that ended in doubt."""
+    """Yield the event that closes each open call, each in doubt, and each that is to run again."""
     belongs = f"belongs to {origin!r}, from which this conversation was forked at version {at}"
     for tool in tools.values():
-        if isinstance(tool.status, Running | Failed) and tool.in_doubt:
+        status = tool.status
+        if isinstance(status, Failed) and tool.retry_announced and not tool.in_doubt:
+            text = f"{status.model_text}; its next attempt {belongs}, and is not made here"
+            yield _left_to_origin(tool, text)
+        elif tool.in_doubt:
             text = f"the attempt {belongs}: its outcome is not known here, and it is not run again"
-            failure = Failure(ErrorKind.PERMANENT, text, code=FORKED, in_doubt=False)
-            yield ToolFailed(tool.id, failure, tool.attempts)
+            yield _left_to_origin(tool, text)
         elif not tool.is_resolved:
             yield ToolRejected(tool.id, f"not executed: the call {belongs}", "rule", FORKED)
+
+
+def _left_to_origin(tool: Tool, text: str) -> ToolFailed:
+    failure = Failure(ErrorKind.PERMANENT, text, code=FORKED, in_doubt=False)
+    return ToolFailed(tool.id, failure, tool.attempts)
 
 
 def name_taken(conversation_id: str, version: int) -> VersionConflict:

@@ -12,10 +12,11 @@
 6. An attempt that may have taken effect leaves its call in doubt (`ended_in_doubt`): one that ended
    so, or whose end is missing when the next one begins. The call stays so until it completes, or is
    settled. A failure that follows a failed call says that the outcome is known now: nothing took
-   effect. One of the code "settled" says so of every attempt.
+   effect. One of the code "settled" says so of every attempt. A rejection would hide the doubt:
+   `check_decision` refuses it before it is written.
 7. An approved edit changes the arguments of a call and never its tool, so that the call in force
-   is what runs. `check_edit` refuses another edit before it is written. `evolve` takes it as it is,
-   because a log of an older version may hold one. Such a call is never started.
+   is what runs. `check_decision` refuses another edit before it is written. `evolve` takes it as it
+   is, because a log of an older version may hold one. Such a call is never started.
 8. An approval is used once: by the attempt that starts on it, and those announced after that one
    failed. A pause until a person decides ends it, and a failure after which none is announced.
 9. A lease says how long an attempt counts as under way; see `leases`. `evolve` does not look at it:
@@ -98,15 +99,23 @@ def evolve(
     return STEPS[event.tag](tool, event, at, fingerprint)
 
 
-def check_edit(before: Tool, event: ToolApproved) -> None:
-    """Raise an error if the approved edit names another tool than the call.
+def check_decision(before: Tool, event: ToolEvent) -> None:
+    """Raise an error if a decision must not be written, though a log may hold one like it.
 
     Raises:
-        IllegalTransition: it does.
+        IllegalTransition: an approved edit names another tool than the call; or a call is rejected
+            that may have taken effect.
     """
-    edit = event.edited_call
-    if edit is not None and edit.name != before.call.name:
-        raise _renamed(before, edit.name, "approved")
+    if type(event) is ToolApproved:
+        edit = event.edited_call
+        if edit is not None and edit.name != before.call.name:
+            raise _renamed(before, edit.name, "approved")
+    elif type(event) is ToolRejected and before.in_doubt:
+        reason = (
+            "it may have taken effect, and a rejection would hide that: find out, then settle() it "
+            "as completed, as failed or to run again"
+        )
+        raise IllegalTransition(before.status.name, "rejected", before.id, reason)
 
 
 def check_seen(before: Tool, event: ToolEvent, seen: Revision) -> None:
@@ -228,6 +237,7 @@ def _running(
         started_at=at,
         ended_at=None,
         ended_in_doubt=tool.in_doubt,
+        retry_announced=False,
     )
 
 
@@ -277,6 +287,7 @@ def _paused(tool: Tool | None, event: ToolPaused, at: int | None, fingerprint: s
         ended_at=at if under_way else tool.ended_at,
         pauses=tool.pauses + 1,
         expires_at=None if waits_for_decision else tool.expires_at,
+        retry_announced=False,
     )
 
 
@@ -297,26 +308,30 @@ def _completed(
         fingerprint=fingerprint or tool.fingerprint,
         ended_at=at,
         ended_in_doubt=False,
+        retry_announced=False,
     )
 
 
 def _failed(tool: Tool | None, event: ToolFailed, at: int | None, fingerprint: str | None) -> Tool:
     if tool is None or type(tool.status) not in _FAILABLE:
         raise _illegal(tool, event)
-    if type(tool.status) is Failed and not (_settles(event) and tool.in_doubt):
+    is_copy = event.failure.code == FORKED
+    if type(tool.status) is Failed and not is_copy and not (_settles(event) and tool.in_doubt):
         if event.failure.code in SETTLEMENTS and tool.status.failure == event.failure:
             return tool
         raise _illegal(tool, event)
     # In a copy, what took effect did so in the origin.
-    of_all_attempts = event.failure.code in {*SETTLEMENTS, FORKED}
-    before = type(tool.status) is Running and tool.ended_in_doubt and not of_all_attempts
+    of_all_attempts = is_copy or event.failure.code in SETTLEMENTS
+    # The failure of an imported call that was not started here is its end elsewhere.
+    is_one_of_more = tool.attempts > 0 and type(tool.status) is not Failed and not of_all_attempts
     return replace(
         tool,
         status=Failed(event.failure),
         fingerprint=fingerprint or tool.fingerprint,
         ended_at=at,
-        ended_in_doubt=event.failure.leaves_doubt or before,
+        ended_in_doubt=event.failure.leaves_doubt or (tool.ended_in_doubt and is_one_of_more),
         approval_used=tool.decided_at is not None and event.delay is None,
+        retry_announced=event.delay is not None,
     )
 
 

@@ -46,7 +46,7 @@ class Tool(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     decision, the last start and the last end, in microseconds since 1970 UTC. `ended_in_doubt` says
     that an attempt which is over may have taken effect. `expires_at` is the time at which the
     approval ends, if it does. `approval_used`: the attempt that it was for has failed, and no other
-    one was announced.
+    one was announced. `retry_announced`: the call has failed, and its next attempt is to come.
     """
 
     id: str
@@ -66,6 +66,7 @@ class Tool(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     pauses: int = 0
     expires_at: int | None = None
     approval_used: bool = False
+    retry_announced: bool = False
 
     def _repr_html_(self) -> str:
         """Return the call as a notebook shows it: its text, with nothing of it read as markup."""
@@ -124,8 +125,7 @@ class Tool(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     @property
     def retries_on_approval(self) -> bool:
         """Whether the call has failed, and its announced attempt needs an approval that expires."""
-        is_failed = type(self.status) is Failed
-        return is_failed and self.expires_at is not None and not self.approval_used
+        return self.retry_announced and self.expires_at is not None and not self.approval_used
 
     @property
     def edit_names_other_tool(self) -> bool:

@@ -53,6 +53,7 @@ class ToolFields(TypedDict):
     pauses: int
     expires_at: int | None
     approval_used: bool
+    retry_announced: bool
 
 
 class _Call(msgspec.Struct, omit_defaults=True, kw_only=True):
@@ -121,6 +122,7 @@ class _Tool(msgspec.Struct, omit_defaults=True):
     pauses: int = 0
     expires_at: int | None = None
     approval_used: bool = False
+    retry_announced: bool = False
 
 
 class _Part(msgspec.Struct, tag_field="type", tag="Tool"):
@@ -158,6 +160,7 @@ def encode(**fields: Unpack[ToolFields]) -> bytes:
             pauses=fields["pauses"],
             expires_at=fields["expires_at"],
             approval_used=fields["approval_used"],
+            retry_announced=fields["retry_announced"],
         )
     )
 
@@ -192,6 +195,7 @@ def decode(data: str | bytes) -> ToolFields:
         pauses=read.pauses,
         expires_at=read.expires_at,
         approval_used=read.approval_used,
+        retry_announced=read.retry_announced,
     )
 
 

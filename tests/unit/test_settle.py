@@ -24,9 +24,12 @@ from eventstore import (
     Tool,
     ToolCompleted,
     ToolFailed,
+    ToolRejected,
     UnparsedArguments,
 )
 from projections import doubts, error_statistics, model_history, resume_plan, why
+from projections.doubts import Doubt, doubts_among
+from projections.unsettled_calls import UnsettledCalls
 
 
 def begun(chat: Conversation) -> Tool:
@@ -50,6 +53,11 @@ def imported(chat: Conversation) -> Tool:
     call = {"id": "c1", "type": "function", "function": function}
     (tool,) = chat.record_messages([{"role": "assistant", "content": None, "tool_calls": [call]}])
     return tool
+
+
+def doubts_of(chat: Conversation) -> list[Doubt]:
+    """Return the calls in doubt."""
+    return doubts_among(UnsettledCalls().extend(chat.events()), 0)
 
 
 DOUBTS = [begun, ended, lost_before, imported]
@@ -130,6 +138,24 @@ def test_a_settlement_is_no_failure_of_the_tool(
     assert "1 settled by a person" in str(statistics)
     said = outcome.replace("run again", "to be run again")
     assert f"settled as {said} by ann: asked the bank" in str(why(chat.events()))
+
+
+@pytest.mark.parametrize("decided", ["pending", "approved"])
+def test_a_rejection_does_not_hide_a_doubt(chat: Conversation, decided: str) -> None:
+    """The call paused after an attempt in doubt; it is settled, and a failure hides it neither."""
+    tool = ended(chat)
+    with chat.running(tool.id, attempt=2) as attempt:
+        attempt.pause(reason="asks a person")
+    if decided == "approved":
+        chat.approve(tool.id)
+    with pytest.raises(IllegalTransition, match="it may have taken effect, and a rejection would"):
+        chat.reject(tool.id, "no")
+    with pytest.raises(IllegalTransition, match="settle"):
+        chat.append(ToolRejected(tool.id))
+    assert chat.fail(tool.id, "its edit is not valid").in_doubt
+    seen = chat.tool(tool.id)
+    assert [each.call_id for each in doubts_of(chat)] == [tool.id]
+    assert not chat.settle(tool.id, seen=seen, failed="no such payment").in_doubt
 
 
 def test_the_same_word_twice_is_one_and_another_is_refused(chat: Conversation) -> None:

@@ -160,6 +160,50 @@ def test_a_fork_does_not_forget_what_its_origin_began(kind: str, chat: Conversat
 
 
 @pytest.mark.parametrize("again", ["announced", "settled"])
+def test_a_call_is_refused_while_an_equal_one_is_to_run_again(
+    kind: str, chat: Conversation, again: str
+) -> None:
+    """One decision, one effect: also in a copy, where the origin runs it."""
+    bank = Bank()
+    tool = FunctionTool(bank.refund, retry=RetryPolicy(max_attempts=3, initial_backoff=0))
+    first = in_doubt(chat)
+    if again == "announced":
+        chat.fail(first.id, "busy", delay=0)
+    else:
+        chat.settle(first.id, seen=first, run_again=True)
+    copy = chat.fork(chat.version, "copy")
+    assert ran(kind, copy, {"order": 8}) == 0
+    with pytest.raises(IllegalTransition, match=r"origin of this copy.*pass attempt=2"):
+        copy.start(first.id)
+    second = chat.request("refund", {"order": 8})
+    (refused,) = make(kind, chat, [tool]).dispatch([second])
+    assert (bank.paid, refused.status.name) == ([], "Rejected")
+    assert "which has failed and will be tried again" in answers(chat)[second.id]
+    make(kind, chat, [tool]).resume()
+    assert bank.paid == [8]
+
+
+def test_a_fork_keeps_the_doubt_of_a_call_that_paused(kind: str, chat: Conversation) -> None:
+    """The first attempt may have taken effect, and the second asks a person."""
+    first = in_doubt(chat)
+    with chat.running(first.id, attempt=2) as attempt:
+        attempt.pause()
+    assert ran(kind, chat.fork(chat.version, "copy"), {"order": 8}) == 0
+
+
+def test_a_dispatch_leaves_calls_in_doubt_alone(kind: str, chat: Conversation) -> None:
+    """An imported call without a result may have run; a tool that may run twice runs."""
+    function = {"name": "refund", "arguments": '{"order": 8}'}
+    call = {"id": "c1", "type": "function", "function": function}
+    imported = chat.record_messages([{"role": "assistant", "content": None, "tool_calls": [call]}])
+    bank = Bank()
+    for tools in ([], [bank.refund], [FunctionTool(bank.refund, idempotent=True)]):
+        (left,) = make(kind, chat, tools).dispatch(imported)
+        assert left.in_doubt is not bool(bank.paid)
+    assert bank.paid == [8]
+
+
+@pytest.mark.parametrize("again", ["announced", "settled"])
 def test_a_next_attempt_does_not_begin_beside_a_doubt(
     kind: str, chat: Conversation, again: str
 ) -> None:
