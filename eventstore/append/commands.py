@@ -44,7 +44,7 @@ from eventstore.domain.events import (
     ToolRunning,
 )
 from eventstore.domain.failure import ErrorKind, Failure
-from eventstore.domain.lifecycle import check_seen, check_startable
+from eventstore.domain.lifecycle import check_no_doubt, check_seen, check_startable
 from eventstore.domain.messages import ROLES, Part, as_parts
 from eventstore.domain.recovery import is_due
 from eventstore.domain.revision import Revision
@@ -354,7 +354,10 @@ def reject(
     """Refuse a call; see `Conversation.reject`."""
 
     def decide(state: ConversationState, look_up: LookUp) -> Sequence[Event]:
-        return (ToolRejected(state.tool(call_id, look_up).id, reason, source, by, details),)
+        tool = state.tool(call_id, look_up)
+        if type(tool.status) in (Pending, Approved):
+            check_no_doubt(tool)
+        return (ToolRejected(call_id, reason, source, by, details),)
 
     return on_seen(Command(conversation_id, decide, PendingAppend.tool), call_id, seen)
 

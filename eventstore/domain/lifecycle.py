@@ -110,12 +110,22 @@ def check_decision(before: Tool, event: ToolEvent) -> None:
         edit = event.edited_call
         if edit is not None and edit.name != before.call.name:
             raise _renamed(before, edit.name, "approved")
-    elif type(event) is ToolRejected and before.in_doubt:
+    elif type(event) is ToolRejected and before.attempts:  # otherwise it may be imported, too
+        check_no_doubt(before)
+
+
+def check_no_doubt(tool: Tool) -> None:
+    """Raise an error if a call may have taken effect: a rejection would hide that.
+
+    Raises:
+        IllegalTransition: it may.
+    """
+    if tool.in_doubt:
         reason = (
             "it may have taken effect, and a rejection would hide that: find out, then settle() it "
             "as completed, as failed or to run again"
         )
-        raise IllegalTransition(before.status.name, "rejected", before.id, reason)
+        raise IllegalTransition(tool.status.name, "rejected", tool.id, reason)
 
 
 def check_seen(before: Tool, event: ToolEvent, seen: Revision) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 from support import broken_chats, broken_histories, broken_items
 
+from eventstore.domain.own_texts import error_of_text
 from eventstore.providers.parsing import parse_own
 
 GENERATORS: dict[str, Callable[[random.Random], list[Any]]] = {
@@ -95,6 +96,8 @@ def lost(messages: list[Any], shown: Any) -> list[str]:
 
 def _spellings(text: str) -> Iterator[str]:
     yield text
+    if (error := error_of_text(text)) is not None:  # where a provider has a mark for it
+        yield error
     yield text.encode("unicode_escape").decode()
     for ascii_only in (True, False):
         yield json.dumps(text, ensure_ascii=ascii_only)[1:-1]
