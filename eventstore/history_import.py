@@ -536,6 +536,7 @@ class Import:
             imported=True,
             key=_last_key(batch[:known], self._key),
             goes_on=_goes_on(batch[:known]),
+            is_rest=True,
         )
         identified = _identified(transcript.by_item, [rest[n] for n in owners])
         events, ids, times = identified.events, identified.ids, identified.times

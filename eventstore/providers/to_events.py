@@ -9,18 +9,32 @@ A result answers, in this order:
    a failure; turns later the model has read the failure, and both are kept);
 4. the first later call with its id (the result was logged too early).
 
-An equal repeat is left out, also of a failure or a refusal in the words that the model reads. A
-result in the words of a call in doubt is a failure in doubt. A call without a result whose response
-is not whole (`finish_reasons`) fails. A result that answers no call is kept as a message of role
-`tool`.
+An equal repeat is left out, also of a failure or a refusal in the words that the model reads. It is
+known before rule 2: a result that repeats the latest call with its id answers no earlier one.
+
+A prompt that the library rendered may be handed back, so several calls of the last turn may be
+meant by a result without an id, or with an id that they share: answered ones and waiting ones.
+
+- If the results are as many as those calls, each belongs to the call in its place. A call that was
+  answered keeps its answer, and the library's own text stands for a call that waits.
+- Otherwise their places are not known. A result in the words of a call that the log shows to have
+  run (it was started), or to have been settled here (by a hook, a person, a gate or a limit), is a
+  repeat of that. So one real result with the same words is left out, and its call waits on: it can
+  still be answered. Where the host runs the tools and records the results, no call was started:
+  each result is new, and answers the next call.
+
+A result in the words of a call in doubt is a failure in doubt. A call without a result whose
+response is not whole (`finish_reasons`) fails. A result that answers no call is kept as a message
+of role `tool`.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from functools import cached_property
+from typing import TypeAlias
 
 import msgspec
 from msgspec import to_builtins
@@ -42,7 +56,10 @@ from eventstore.domain.own_texts import error_of_text, is_own_text, tells_of_dou
 from eventstore.domain.statuses import Completed, Failed, Rejected
 from eventstore.domain.tool import Tool
 from eventstore.providers.model import ParsedCall, ParsedItem, ParsedMessage, ParsedResult
+from eventstore.providers.parts import as_text
 from eventstore.providers.registry import adapter_of, media
+
+_encode = msgspec.json.Encoder().encode
 
 
 class Finding(msgspec.Struct, frozen=True, gc=False):
@@ -95,21 +112,29 @@ class _Slot(msgspec.Struct, gc=False):
     error: bool = False
     refused: bool = False
     shown: str | None = None
+    settled_here: bool = False
+    """Whether the log shows that it ran here or was settled here, and not by a result alone."""
 
     @classmethod
     def of(cls, tool: Tool) -> _Slot:
         place = (tool.turn, tool.index)
         slot = cls(tool.id, tool.provider_call_id or tool.id, tool.call.name, -1, place)
         slot.attempts = tool.attempts
+        slot.settled_here = tool.attempts > 0
         status = tool.status
         if type(status) is Failed:
+            failure = status.failure
+            said = Failure(ErrorKind.INTERNAL, failure.message, in_doubt=failure.in_doubt)
+            slot.settled_here |= failure != said
             slot.text, slot.error = status.failure.message, True
             slot.shown = status.model_text
         elif type(status) is Completed:
             result = status.response.result
-            slot.text = result if isinstance(result, str) else ""
+            slot.text = result if isinstance(result, str) else _encode(result).decode()
+            slot.shown = as_text(result)  # of a list of parts: their texts
+            slot.settled_here |= status.synthetic
         elif type(status) is Rejected:
-            slot.text, slot.refused = status.reason or "", True
+            slot.text, slot.refused, slot.settled_here = status.reason or "", True, True
             slot.shown = status.model_text
         elif tool.is_resolved:
             slot.text = ""
@@ -119,13 +144,18 @@ class _Slot(msgspec.Struct, gc=False):
         """Return whether a result says what has answered the call."""
         if self.text == said and self.error >= error:
             return True
-        if not self.error and not self.refused:
-            return False
-        said = without_note(error_of_text(said) or said)
-        return said in (self.text, self.shown)
+        if self.error or self.refused:
+            return without_note(error_of_text(said) or said) in (self.text, self.shown)
+        return not error and self.shown is not None and self.is_shown_as(said)
+
+    def is_shown_as(self, said: str) -> bool:
+        """Return whether the model reads this of the call, which has been answered."""
+        words = (self.shown,) if self.refused else (self.text, self.shown)
+        unmarked = error_of_text(said) if self.error or self.refused else None
+        return said in words or without_note(unmarked or said) in words
 
 
-def to_events(
+def to_events(  # noqa: PLR0913 - each with a default
     items: Sequence[ParsedItem],
     state: ConversationState,
     look_up: Callable[[], Mapping[str, Tool]],
@@ -134,6 +164,7 @@ def to_events(
     imported: bool,
     key: str | None = None,
     goes_on: bool = False,
+    is_rest: bool = False,
     keeps_own_texts: bool = False,
 ) -> Conversion:
     """Return the events of `items` after `state`.
@@ -142,11 +173,12 @@ def to_events(
     `imported` means that the items happened elsewhere: a call without a result may have run there.
     An assistant message whose id equals that of the one before it (`key`, for the first) continues
     it and shares its turn. `goes_on` means that the message before the first one was the
-    assistant's, so that a continuation may follow it. A text of the library's own is no result,
-    unless `keeps_own_texts`.
+    assistant's, so that a continuation may follow it. `is_rest`: the items go on where those of the
+    state ended, so that they repeat none of them. A text of the library's own is no result, unless
+    `keeps_own_texts`.
     """
     writer = _Writer(items, state, look_up, provider, imported=imported, key=key, goes_on=goes_on)
-    writer.keeps_own_texts = keeps_own_texts
+    writer.keeps_own_texts, writer.is_rest = keeps_own_texts, is_rest
     for number, item in enumerate(items):
         writer.events.append([])
         if isinstance(item, ParsedMessage):
@@ -182,16 +214,18 @@ class _Writer:
         self._goes_on = goes_on
         self.events: list[list[Event]] = []
         self.findings: list[Finding] = []
-        self.keeps_own_texts = False
+        self.keeps_own_texts = self.is_rest = False
         self._provider = provider
         self._adapter = adapter_of(provider)
         self._conversation_id = state.conversation_id
-        self._look_up: Callable[[], Mapping[str, Tool]] | None = look_up
+        self._look_up = look_up
+        self._state = state
         self._taken = _Taken(state.known)
         self._turn = state.turn
         self._index = state.index  # the next call's place in the turn
         self._open: dict[str, list[_Slot]] = {}  # provider id -> unanswered, oldest first
         self._answered: dict[str, _Slot] = {}  # provider id -> the last that was answered
+        self._answered_earlier: dict[str, _Slot] | None = None  # the same, of all calls of the log
         self._not_whole: list[tuple[int, str, Failure]] = []
         self._early: list[tuple[int, ParsedResult]] = []
         self._placed: list[_Slot | None] = []  # by the results up to here
@@ -199,6 +233,7 @@ class _Writer:
         self._answers_of = -1, False  # the turn of the last results; whether they stood alone
         self._last = -1  # the item that the last message or turn began with
         self._fresh = True  # the window still grows: no result and no other message came
+        waiting: list[_Slot] = []
         for entry in state.open.values():
             tool = entry.tool
             slot = _Slot.of(tool)
@@ -208,6 +243,10 @@ class _Writer:
             self._open.setdefault(slot.provider_id or "", []).append(slot)
             if tool.turn == state.turn:
                 self._window.add(slot)
+                waiting.append(slot)
+        self._waiting = waiting  # the open calls of the last turn
+        self._handed_back: _HandedBack | None = None
+        self._follows_last_turn = state.index > len(waiting)  # with calls that were answered
 
     # messages
 
@@ -285,6 +324,7 @@ class _Writer:
         return tuple(slot.id for slot in slots)
 
     def _pending(self, number: int, index: int, call: ParsedCall) -> ToolPending:
+        self._follows_last_turn = False
         given = call.id
         if given is None:
             call_id = mint_call_id(self._conversation_id, self._turn, index, self._taken)
@@ -314,13 +354,13 @@ class _Writer:
         self._fresh = self._goes_on = False
         if not item.well_formed:
             self._found(number, _FORM, item.id)
-        slot = self._unanswered(item)
+        slot = self._of_last_turn(number, item) or self._unanswered(item)
         if tells_of_doubt(item.text):
             item = msgspec.structs.replace(item, is_error=True)
         elif is_own_text(item.text) and not self.keeps_own_texts:
             self._found(number, _OWN_TEXT, item.id)
             self._placed.append(None)
-            if slot is not None and item.id is None:
+            if slot is not None and slot.text is None and item.id is None:
                 slot.text = item.text  # the next result without an id is another call's
             return
         if slot is None and item.id is not None:
@@ -338,6 +378,9 @@ class _Writer:
                 waiting.pop()
             if waiting:
                 slot = waiting[-1]
+                later = self._repeat(item)
+                if later is not None and later.place > slot.place and later.is_shown_as(item.text):
+                    slot = later
             elif item.id not in self._named and item.id not in self._answered:
                 # Only the result has an id: pair it by position with a call that has none.
                 slot = self._window.take_unnamed(item.name)
@@ -349,17 +392,41 @@ class _Writer:
         messages = (item for item in self._items if isinstance(item, ParsedMessage))
         return {call.id for message in messages for call in message.calls}
 
+    def _of_last_turn(self, number: int, item: ParsedResult) -> _Slot | None:
+        """Return the call of the last turn that a result belongs to, where an id does not say it.
+
+        Return None if no call of the turn that it may mean was answered before, or if it is new.
+        """
+        if not self._follows_last_turn:
+            return None
+        if self._handed_back is None:
+            answered = [
+                slot
+                for tool in self._tools.values()
+                if tool.turn == self._turn and (slot := _Slot.of(tool)).text is not None
+            ]
+            results = _results_before_next_turn(self._items[number:])
+            self._handed_back = _HandedBack(answered, self._waiting, results, is_rest=self.is_rest)
+        return self._handed_back.call_of(item)
+
+    @cached_property
+    def _tools(self) -> Mapping[str, Tool]:
+        """All calls, as the log has them, and the append that goes on."""
+        return {**self._look_up(), **self._state.settled_uncommitted}
+
     def _repeat(self, item: ParsedResult) -> _Slot | None:
+        """Return the last call with the id of a result that was answered."""
         call_id = item.id or ""
-        slot = self._answered.get(call_id)
-        if slot is None and self._look_up is not None and call_id in self._taken:
-            for tool in self._look_up().values():
-                known = _Slot.of(tool)
-                if known.text is not None:
-                    self._answered.setdefault(known.provider_id or "", known)
-            self._look_up = None
-            slot = self._answered.get(call_id)
-        return slot
+        if call_id in self._taken.known and self._answered_earlier is None:
+            self._answered_earlier = {}
+            for tool in sorted(self._tools.values(), key=lambda tool: (tool.turn, tool.index)):
+                slot = _Slot.of(tool)
+                if slot.text is not None:
+                    self._answered_earlier[slot.provider_id or ""] = slot
+        here, earlier = self._answered.get(call_id), (self._answered_earlier or {}).get(call_id)
+        if here is None or earlier is None:
+            return here or earlier
+        return here if here.place >= earlier.place else earlier
 
     def _answer(self, number: int, item: ParsedResult, slot: _Slot, events: list[Event]) -> bool:
         """Let the result answer the call; return whether it does."""
@@ -369,7 +436,8 @@ class _Writer:
             if slot.repeats(item.text, error=error):
                 self._found(number, _TWICE, slot.id)
                 return False
-            if not slot.error or error or rejected or slot.place[0] < self._turn:
+            is_old = slot.place[0] < self._turn
+            if not slot.error or error or rejected or is_old or item.id is None:
                 self._found(number, _OTHER, slot.id)
                 events.append(self._orphan(item, slot.id))
                 return False
@@ -444,6 +512,84 @@ class _Writer:
 
     def _found(self, number: int, finding: tuple[str, str, str], call_id: str | None) -> None:
         self.findings.append(Finding(number, *finding, call_id))
+
+
+class _HandedBack:
+    """Results that may repeat what calls of the last turn were answered with before.
+
+    `results` are all that follow the turn. If they are the `is_rest` of a list, their places say
+    nothing, and only what happened here may be repeated. See the rules at the top.
+    """
+
+    def __init__(
+        self,
+        answered: Sequence[_Slot],
+        waiting: Sequence[_Slot],
+        results: Iterable[ParsedResult],
+        *,
+        is_rest: bool,
+    ) -> None:
+        self._before = {slot.id for slot in answered}
+        self._calls = sorted((*answered, *waiting), key=lambda slot: slot.place)
+        self._is_rest = is_rest
+        self._counts = Counter(_named(result) for result in results)
+        self._counts[None, None] = sum(result.id is None for result in results)
+        self._groups: dict[_Named, list[_Slot]] = {}
+        self._queues: dict[_Named, deque[_Slot]] = {}
+        self._repeated: set[str] = set()  # the calls whose answer came again
+
+    def call_of(self, result: ParsedResult) -> _Slot | None:
+        """Return the call that a result belongs to; None if it answers the next that waits."""
+        named = _named(result)
+        group = self._groups.get(named)
+        if group is None:
+            group = [slot for slot in self._calls if _may_be_of(slot, named)]
+            if self._before.isdisjoint(slot.id for slot in group):
+                group = []
+            self._groups[named] = group
+        if not self._is_rest and self._counts[named] >= len(group):
+            return self._in_its_place(self._queues.setdefault(named, deque(group)))
+        return self._in_its_words(group, result.text)
+
+    def _in_its_place(self, queue: deque[_Slot]) -> _Slot | None:
+        while queue:
+            slot = queue.popleft()
+            if slot.text is None or slot.id in self._before:
+                return slot
+        return None
+
+    def _in_its_words(self, group: Sequence[_Slot], said: str) -> _Slot | None:
+        none_waits = not self._is_rest and all(slot.text is not None for slot in group)
+        for slot in group:
+            if slot.id not in self._before or slot.id in self._repeated:
+                continue
+            if (slot.settled_here or none_waits) and slot.is_shown_as(said):
+                self._repeated.add(slot.id)
+                return slot
+        return None
+
+
+def _results_before_next_turn(items: Sequence[ParsedItem]) -> Iterator[ParsedResult]:
+    for item in items:
+        if isinstance(item, ParsedResult):
+            yield item
+        elif item.calls:
+            return
+
+
+_Named: TypeAlias = tuple[str | None, str | None]
+"""The id of a call; without one, the name of its tool, if a result says it."""
+
+
+def _named(result: ParsedResult) -> _Named:
+    return (result.id, None) if result.id is not None else (None, result.name)
+
+
+def _may_be_of(slot: _Slot, named: _Named) -> bool:
+    call_id, name = named
+    if call_id is not None:
+        return slot.provider_id == call_id
+    return name is None or slot.name == name
 
 
 class _Window:

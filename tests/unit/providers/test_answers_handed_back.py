@@ -41,10 +41,7 @@ def prompt_of(chat: Conversation, provider: ProviderName) -> list[Any]:
 def test_a_failure_or_refusal_that_is_handed_back_changes_nothing(
     chat: Conversation, store: EventStore, provider: ProviderName, end: str
 ) -> None:
-    """In the conversation itself it is known; in another one the call has not been completed.
-
-    Ollama has no ids: there it is a result of no call, which is kept as text.
-    """
+    """In the conversation itself it is known; in another one the call has not been completed."""
     talk(chat)
     if end in ENDS:
         chat.start("call12345")
@@ -55,7 +52,7 @@ def test_a_failure_or_refusal_that_is_handed_back_changes_nothing(
     assert len(prompt) >= 3
     chat.record_messages(prompt[-1:], provider)
     assert chat.tools["call12345"].status.name in ("Failed", "Rejected")
-    assert chat.version == version + (provider == "ollama")
+    assert chat.version == version
     other = store.conversation("another")
     other.import_messages(prompt, provider)
     (tool,) = other.tools.values()
@@ -95,3 +92,122 @@ def test_the_words_of_a_doubt_are_a_doubt_wherever_they_stand(
     chat.record_messages([{**prompt[-1], key: f'{{"result":"{said}"}}'}], provider)
     assert chat.tools["call12345"].in_doubt
     assert chat.tools["call12345"].status.name == "Failed"
+
+
+def ask_for(chat: Conversation, provider: ProviderName, *names: str) -> list[str]:
+    """Let the model ask for several calls, with no ids if the provider needs none."""
+    chat.add_message("user", "go on")
+    if provider == "gemini":
+        asked = [{"functionCall": {"name": name, "args": {"n": n}}} for n, name in enumerate(names)]
+        return [tool.id for tool in chat.record({"role": "model", "parts": asked}, provider)]
+    calls = [FunctionCall.of(name, {"n": n}, f"call1234{n}") for n, name in enumerate(names)]
+    return [tool.id for tool in chat.turn("", calls)]
+
+
+def settle(chat: Conversation, call_id: str, end: object) -> None:
+    """Run a call, or refuse it."""
+    if end == "rejected":
+        chat.reject(call_id, "not today")
+        return
+    chat.start(call_id)
+    if isinstance(end, Failure):
+        chat.fail(call_id, end)
+    else:
+        chat.complete(call_id, end)
+
+
+@pytest.mark.parametrize("provider", get_args(ProviderName))
+@pytest.mark.parametrize("pieces", ["at once", "one by one"])
+@pytest.mark.parametrize(
+    ("names", "settled"), [("aa", [0]), ("ab", [0]), ("aa", [1]), ("aaba", [0, 2, 3])]
+)
+@pytest.mark.parametrize(
+    "end",
+    ["paid", {"n": [1, "paid"]}, ["a", "b"], 7, "rejected", SECRET, ENDS["in doubt"]],
+    ids=str,
+)
+def test_a_waiting_call_is_not_answered_by_what_was_said_of_another(
+    chat: Conversation,
+    provider: ProviderName,
+    pieces: str,
+    names: str,
+    settled: list[int],
+    end: object,
+) -> None:
+    """The results of the prompt are those of the calls in their places."""
+    call_ids = ask_for(chat, provider, *names)
+    for place in settled:
+        settle(chat, call_ids[place], end)
+    before, version = chat.tools, chat.version
+    results = prompt_of(chat, provider)[-1:]
+    if provider not in ("anthropic", "bedrock", "gemini"):  # a message for each
+        results = prompt_of(chat, provider)[-len(names) :]
+    for piece in [results] if pieces == "at once" else [[result] for result in results]:
+        chat.record_messages(piece, provider)
+    assert chat.tools == before
+    assert chat.version == version
+
+
+def said(provider: ProviderName, *results: str) -> list[Any]:
+    """Return messages with results of the tool `a`, without ids."""
+    if provider == "gemini":
+        bodies = [{"name": "a", "response": {"output": result}} for result in results]
+        return [{"role": "user", "parts": [{"functionResponse": body} for body in bodies]}]
+    return [{"role": "tool", "tool_name": "a", "content": result} for result in results]
+
+
+def results_of(chat: Conversation) -> list[object]:
+    """Return the results of the calls, None where a call has none."""
+    return [tool.response and tool.response.result for tool in chat.tools.values()]
+
+
+@pytest.mark.parametrize("provider", ["gemini", "ollama"])
+def test_equal_results_that_a_host_records_one_by_one_are_each_an_answer(
+    chat: Conversation, provider: ProviderName
+) -> None:
+    """No call was started here: so the results are of the host. All of them again are repeats."""
+    ask_for(chat, provider, "a", "a", "a")
+    for _ in range(2):
+        chat.record_messages(said(provider, "ok"), provider)
+    assert results_of(chat) == ["ok", "ok", None]
+    chat.record_messages(said(provider, "ok", "ok", "new"), provider)
+    assert results_of(chat) == ["ok", "ok", "new"]
+    version = chat.version
+    chat.record_messages(said(provider, "ok", "ok", "new"), provider)
+    for text in ("ok", "new"):
+        chat.record_messages(said(provider, text), provider)
+    assert chat.version == version
+
+
+@pytest.mark.parametrize("provider", ["gemini", "ollama"])
+@pytest.mark.parametrize("results", [["new"], ["ok", "new"], ["ok", "ok"], ["other", "new"]])
+def test_a_new_result_reaches_the_call_that_waits(
+    chat: Conversation, provider: ProviderName, results: list[str]
+) -> None:
+    """Alone it is new by its words, and among all results of the turn by its place."""
+    first, _ = ask_for(chat, provider, "a", "a")
+    settle(chat, first, "ok")
+    chat.record_messages(said(provider, *results), provider)
+    assert results_of(chat) == ["ok", results[-1]]
+
+
+@pytest.mark.parametrize("provider", get_args(ProviderName))
+@pytest.mark.parametrize("end", ["found", {"n": 8}, SECRET, "rejected"], ids=str)
+def test_an_id_that_comes_again_names_its_latest_call(
+    chat: Conversation, provider: ProviderName, end: object
+) -> None:
+    """A server may call the first call of each response the same: an earlier one waits on."""
+    for name in ("refund", "find"):
+        chat.add_message("user", "go on")
+        made = {"id": "call_0", "type": "function", "function": {"name": name, "arguments": "{}"}}
+        asked = {"role": "assistant", "content": None, "tool_calls": [made]}
+        (tool,) = chat.record(asked, "openai")
+    settle(chat, tool.id, end)
+    before, version = chat.tools, chat.version
+    chat.record_messages(prompt_of(chat, provider)[-1:], provider)
+    answer = {"role": "tool", "tool_call_id": "call_0", "content": "found"}
+    if end == "found":
+        chat.record_messages([answer], "openai")
+    assert (chat.tools, chat.version) == (before, version)
+    chat.record_messages([{**answer, "content": "refunded"}], "openai")
+    assert results_of(chat)[0] == "refunded"
