@@ -232,7 +232,8 @@ class _Writer:
         self._window = _Window()
         self._answers_of = -1, False  # the turn of the last results; whether they stood alone
         self._last = -1  # the item that the last message or turn began with
-        self._fresh = True  # the window still grows: no result and no other message came
+        # The window still grows: no result, no other message and no step of a call came.
+        self._fresh = state.turn_is_open
         waiting: list[_Slot] = []
         for entry in state.open.values():
             tool = entry.tool
@@ -274,6 +275,7 @@ class _Writer:
             if not self._fresh:
                 self._window = _Window()
                 self._fresh = True
+                self._follows_last_turn = False
             events.append(self._added(item, self._turn))
         elif item.parts or piece:
             events.append(self._added(item, self._turn))
@@ -544,7 +546,8 @@ class _HandedBack:
         group = self._groups.get(named)
         if group is None:
             group = [slot for slot in self._calls if _may_be_of(slot, named)]
-            if self._before.isdisjoint(slot.id for slot in group):
+            is_plain = self._before.isdisjoint(slot.id for slot in group)
+            if is_plain or (result.id is not None and len(group) == 1):
                 group = []
             self._groups[named] = group
         if not self._is_rest and self._counts[named] >= len(group):
@@ -573,7 +576,7 @@ def _results_before_next_turn(items: Sequence[ParsedItem]) -> Iterator[ParsedRes
     for item in items:
         if isinstance(item, ParsedResult):
             yield item
-        elif item.calls:
+        elif item.role == "assistant":
             return
 
 

@@ -116,15 +116,20 @@ def settle(chat: Conversation, call_id: str, end: object) -> None:
         chat.complete(call_id, end)
 
 
+RESULTS: list[object] = ["paid", {"n": [1, "paid"]}, ["a", "b"], 7]
+
+
 @pytest.mark.parametrize("provider", get_args(ProviderName))
 @pytest.mark.parametrize("pieces", ["at once", "one by one"])
 @pytest.mark.parametrize(
-    ("names", "settled"), [("aa", [0]), ("ab", [0]), ("aa", [1]), ("aaba", [0, 2, 3])]
-)
-@pytest.mark.parametrize(
-    "end",
-    ["paid", {"n": [1, "paid"]}, ["a", "b"], 7, "rejected", SECRET, ENDS["in doubt"]],
-    ids=str,
+    ("names", "settled", "end"),
+    [
+        *[("aa", [0], end) for end in [*RESULTS, "rejected", SECRET, ENDS["in doubt"]]],
+        ("aa", [1], "paid"),
+        ("ab", [0], "paid"),
+        ("aaba", [0, 2, 3], "paid"),
+        ("aaba", [0, 2, 3], "rejected"),
+    ],
 )
 def test_a_waiting_call_is_not_answered_by_what_was_said_of_another(
     chat: Conversation,
@@ -191,23 +196,54 @@ def test_a_new_result_reaches_the_call_that_waits(
     assert results_of(chat) == ["ok", results[-1]]
 
 
+@pytest.mark.parametrize("meanwhile", ["the first ran", "the user spoke"])
+@pytest.mark.parametrize("provider", ["gemini", "ollama"])
+def test_a_result_that_follows_a_later_call_is_of_that_call(
+    chat: Conversation, provider: ProviderName, meanwhile: str
+) -> None:
+    """Both come in one append: a call of the turn before waits on."""
+    first, _ = ask_for(chat, provider, "a", "a")
+    if meanwhile == "the first ran":
+        settle(chat, first, "ok")
+    else:
+        chat.add_message("user", "find 8 first")
+    asked: Any = {"role": "assistant", "tool_calls": [{"function": {"name": "a"}}]}
+    if provider == "gemini":
+        asked = {"role": "model", "parts": [{"functionCall": {"name": "a"}}]}
+    chat.record_messages([asked, *said(provider, "found")], provider)
+    assert results_of(chat)[1:] == [None, "found"]
+
+
+@pytest.mark.parametrize("pieces", ["at once", "one by one"])
+def test_calls_of_one_turn_with_one_id_are_apart(chat: Conversation, pieces: str) -> None:
+    """The prompt gives the second one an id of its own."""
+    made = {"id": "call_0", "type": "function", "function": {"name": "a", "arguments": "{}"}}
+    asked = {"role": "assistant", "content": None, "tool_calls": [made, made]}
+    first, _ = chat.record(asked, "openai")
+    settle(chat, first.id, "ok")
+    version, results = chat.version, prompt_of(chat, "openai")[-2:]
+    for piece in [results] if pieces == "at once" else [[result] for result in results]:
+        chat.record_messages(piece, "openai")
+    assert (chat.version, results_of(chat)) == (version, ["ok", None])
+    chat.record_messages([{"role": "tool", "tool_call_id": "call_0", "content": "new"}], "openai")
+    assert results_of(chat) == ["ok", "new"]
+
+
 @pytest.mark.parametrize("provider", get_args(ProviderName))
 @pytest.mark.parametrize("end", ["found", {"n": 8}, SECRET, "rejected"], ids=str)
 def test_an_id_that_comes_again_names_its_latest_call(
     chat: Conversation, provider: ProviderName, end: object
 ) -> None:
-    """A server may call the first call of each response the same: an earlier one waits on."""
+    """A server may give the first call of each response the same id: an earlier one waits on."""
     for name in ("refund", "find"):
         chat.add_message("user", "go on")
         made = {"id": "call_0", "type": "function", "function": {"name": name, "arguments": "{}"}}
         asked = {"role": "assistant", "content": None, "tool_calls": [made]}
         (tool,) = chat.record(asked, "openai")
     settle(chat, tool.id, end)
-    before, version = chat.tools, chat.version
+    before = chat.tools
     chat.record_messages(prompt_of(chat, provider)[-1:], provider)
-    answer = {"role": "tool", "tool_call_id": "call_0", "content": "found"}
-    if end == "found":
-        chat.record_messages([answer], "openai")
-    assert (chat.tools, chat.version) == (before, version)
-    chat.record_messages([{**answer, "content": "refunded"}], "openai")
+    assert chat.tools == before
+    answer = {"role": "tool", "tool_call_id": "call_0", "content": "refunded"}
+    chat.record_messages([answer], "openai")
     assert results_of(chat)[0] == "refunded"
