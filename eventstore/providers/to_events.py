@@ -380,7 +380,7 @@ class _Writer:
                 waiting.pop()
             if waiting:
                 slot = waiting[-1]
-                later = self._repeat(item)
+                later = self._repeat(item) if self._taken.is_shared(item.id) else None
                 if later is not None and later.place > slot.place and later.is_shown_as(item.text):
                     slot = later
             elif item.id not in self._named and item.id not in self._answered:
@@ -399,7 +399,7 @@ class _Writer:
 
         Return None if no call of the turn that it may mean was answered before, or if it is new.
         """
-        if not self._follows_last_turn:
+        if not self._follows_last_turn or not (item.id is None or self._taken.is_shared(item.id)):
             return None
         if self._handed_back is None:
             answered = [
@@ -419,7 +419,8 @@ class _Writer:
     def _repeat(self, item: ParsedResult) -> _Slot | None:
         """Return the last call with the id of a result that was answered."""
         call_id = item.id or ""
-        if call_id in self._taken.known and self._answered_earlier is None:
+        is_asked_for = call_id not in self._answered or self._taken.is_shared(call_id)
+        if is_asked_for and call_id in self._taken.known and self._answered_earlier is None:
             self._answered_earlier = {}
             for tool in sorted(self._tools.values(), key=lambda tool: (tool.turn, tool.index)):
                 slot = _Slot.of(tool)
@@ -519,8 +520,8 @@ class _Writer:
 class _HandedBack:
     """Results that may repeat what calls of the last turn were answered with before.
 
-    `results` are all that follow the turn. If they are the `is_rest` of a list, their places say
-    nothing, and only what happened here may be repeated. See the rules at the top.
+    The rules are at the top. `results` are all that follow the turn; with `is_rest` they go on a
+    list whose results were recorded before, so that their number says nothing of their places.
     """
 
     def __init__(
@@ -546,8 +547,8 @@ class _HandedBack:
         group = self._groups.get(named)
         if group is None:
             group = [slot for slot in self._calls if _may_be_of(slot, named)]
-            is_plain = self._before.isdisjoint(slot.id for slot in group)
-            if is_plain or (result.id is not None and len(group) == 1):
+            all_wait = self._before.isdisjoint(slot.id for slot in group)
+            if all_wait or (result.id is not None and len(group) == 1):
                 group = []
             self._groups[named] = group
         if not self._is_rest and self._counts[named] >= len(group):
@@ -668,6 +669,10 @@ class _Taken(AbstractSet[str]):
 
     def __len__(self) -> int:
         return len(self.known) + len(self.added)
+
+    def is_shared(self, call_id: str) -> bool:
+        """Return whether several calls have this id of the provider's."""
+        return f"{call_id}_2" in self
 
     def qualify(self, call_id: str) -> str:
         number = self._next.get(call_id, 2)
