@@ -6,6 +6,7 @@ SDK's object or from its JSON alike; what is not there stays None.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from decimal import Decimal
 from enum import Enum
 
@@ -62,9 +63,9 @@ def finish_reason_of(response: object, provider: str | None) -> str | None:
     Where several members tell, one that says the response is not whole counts. Without a provider
     the members of all are read: a framework hands on what it got from any of them.
     """
-    names = list(PROVIDERS) if provider is None else [provider]
-    paths = (path for name in names for path in adapter_of(name).response_members.finish_reason)
-    return _ended(response, provider, tuple(dict.fromkeys(paths)))
+    names = PROVIDERS if provider is None else (provider,)
+    paths = [path for name in names for path in adapter_of(name).response_members.finish_reason]
+    return _ended(response, provider, paths)
 
 
 def stated_facts(
@@ -100,7 +101,7 @@ def _all_at(response: object, paths: tuple[Path, ...]) -> list[object]:
     return [value for path in paths for value in found(response, path)]
 
 
-def _ended(response: object, provider: str | None, paths: tuple[Path, ...]) -> str | None:
+def _ended(response: object, provider: str | None, paths: Sequence[Path]) -> str | None:
     said = [reason for path in paths if (reason := _text(response, (path,)))]
     cut_off = (reason for reason in said if ending_of(provider, reason) != "whole")
     return next(cut_off, said[0] if said else None)

@@ -149,6 +149,14 @@ def test_an_sdk_s_own_response_is_read_as_its_json_is(chat: Conversation) -> Non
     assert_never_runs(other, "length")
 
 
+def test_a_prompt_that_was_blocked_beside_a_candidate_is_not_whole(store: EventStore) -> None:
+    """One of two members that tells so is enough, unless it tells that nothing was blocked."""
+    for reason, status in (("PROHIBITED_CONTENT", "Failed"), ("BLOCK_REASON_UNSPECIFIED", "Pending")):
+        blocked = {"promptFeedback": {"blockReason": reason}}
+        (tool,) = store.conversation(reason).record(response("gemini", "STOP") | blocked, "gemini")
+        assert tool.status.name == status
+
+
 def test_one_item_that_is_incomplete_cuts_off_its_response(chat: Conversation) -> None:
     """Items of OpenAI Responses have a status of their own, and may come without their response."""
     items = [
