@@ -341,8 +341,14 @@ def test_one_message_is_a_list_of_one(chat: Conversation) -> None:
 @pytest.mark.parametrize(
     ("line", "member"),
     [
-        ({"custom_id": "1", "response": {"status_code": 200, "body": {"choices": []}}}, "response.body"),
-        ({"custom_id": "1", "result": {"type": "succeeded", "message": ANTHROPIC}}, "result.message"),
+        (
+            {"custom_id": "1", "response": {"status_code": 200, "body": {"choices": []}}},
+            "response.body",
+        ),
+        (
+            {"custom_id": "1", "result": {"type": "succeeded", "message": ANTHROPIC}},
+            "result.message",
+        ),
         ({"key": "1", "response": {"candidates": [{"content": GEMINI}]}}, "response"),
         ({"recordId": "1", "modelOutput": ANTHROPIC}, "modelOutput"),
         ({"custom_id": "1", "result": {"type": "expired"}}, None),

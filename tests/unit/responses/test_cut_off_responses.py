@@ -153,7 +153,10 @@ def test_an_sdk_s_own_response_is_read_as_its_json_is(chat: Conversation) -> Non
 
 def test_a_prompt_that_was_blocked_beside_a_candidate_is_not_whole(store: EventStore) -> None:
     """One of two members that tells so is enough, unless it tells that nothing was blocked."""
-    for reason, status in (("PROHIBITED_CONTENT", "Failed"), ("BLOCK_REASON_UNSPECIFIED", "Pending")):
+    for reason, status in (
+        ("PROHIBITED_CONTENT", "Failed"),
+        ("BLOCK_REASON_UNSPECIFIED", "Pending"),
+    ):
         blocked = {"promptFeedback": {"blockReason": reason}}
         (tool,) = store.conversation(reason).record(response("gemini", "STOP") | blocked, "gemini")
         assert tool.status.name == status
@@ -177,23 +180,28 @@ def test_an_imported_call_that_has_a_result_did_run(chat: Conversation) -> None:
 
 
 def alone(chat: Conversation, message: dict[str, Any]) -> None:
+    """Record the message alone."""
     chat.record(message, "anthropic")
 
 
 def in_a_list(chat: Conversation, message: dict[str, Any]) -> None:
+    """Record it in a list."""
     chat.record_messages([message], "anthropic", imported=False)
 
 
 def as_a_turn(chat: Conversation, _: object) -> None:
+    """Record it by hand."""
     chat.turn("", [FunctionCall("pay", {}, "c1")])
 
 
 def as_a_request(chat: Conversation, _: object) -> None:
+    """Record its words, and the call after them."""
     chat.add_message("assistant", "I pay.")
     chat.request("pay", {}, "c1")
 
 
 def as_a_framework(chat: Conversation, _: object) -> None:
+    """Record it as an integration does."""
     made = [ParsedCall("c1", FunctionCall("pay", {}, "c1"))]
     chat.session.run(record_turn(chat.id, (), made, "pydantic-ai", None, b"1"))
 
