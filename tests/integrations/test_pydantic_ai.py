@@ -65,7 +65,7 @@ def says(*parts: Any) -> FunctionModel:
 
 
 def test_a_reason_that_pydantic_ai_has_no_name_for_counts(tmp_path: Path) -> None:
-    """It is then in the details alone, as the provider gave it."""
+    """The details alone have it then, as the provider gave it."""
 
     def answer(given: list[Any], _: AgentInfo) -> ModelResponse:
         if len(given) > 1:

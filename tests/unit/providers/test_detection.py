@@ -355,10 +355,10 @@ def test_one_message_is_a_list_of_one(chat: Conversation) -> None:
         ({"custom_id": "1", "response": None, "error": {"code": "batch_expired"}}, None),
     ],
 )
-def test_a_line_of_a_batch_is_refused_with_what_to_pass(
+def test_a_line_of_a_batch_is_refused_with_the_member_to_pass(
     chat: Conversation, line: dict[str, Any], member: str | None
 ) -> None:
-    """It would be kept as a user's JSON, and the calls in it lost."""
+    """As a user's JSON it would lose its calls."""
     remedy = "has no response" if member is None else f"pass its {member!r} alone"
     for given in (
         lambda: chat.record(line, "anthropic"),

@@ -206,7 +206,7 @@ def as_a_framework(chat: Conversation, _: object) -> None:
     chat.session.run(record_turn(chat.id, (), made, "pydantic-ai", None, b"1"))
 
 
-def told(chat: Conversation, reason: str) -> dict[str, Any]:
+def tell_budget(chat: Conversation, reason: str) -> dict[str, Any]:
     """Tell a budget of a response that makes one call, c1; return its message alone."""
     budget = UsageBudget(chat, UsageLimits(requests=9))
     budget.before_request()
@@ -219,38 +219,38 @@ WAYS = [alone, in_a_list, as_a_turn, as_a_request, as_a_framework]
 
 
 @pytest.mark.parametrize("recorded", WAYS)
-def test_what_a_budget_was_told_of_a_response_holds_for_its_message(
+def test_the_finish_reason_in_a_budget_holds_for_the_message(
     chat: Conversation, recorded: Any
 ) -> None:
     """In either order; the message alone does not say how its response ended."""
     chat.add_message("user", "Pay.")
-    recorded(chat, told(chat, "max_tokens"))
+    recorded(chat, tell_budget(chat, "max_tokens"))
     assert_never_runs(chat, "max_tokens")
     other = Conversation(chat.session, "message first")
     other.add_message("user", "Pay.")
     recorded(other, {"role": "assistant", "content": response("anthropic", "")["content"]})
-    told(other, "max_tokens")
+    tell_budget(other, "max_tokens")
     assert_never_runs(other, "max_tokens")
 
 
-@pytest.mark.parametrize("told_at", ["first", "then", "after the call"])
-def test_a_cut_off_response_fails_no_call_of_another_one(chat: Conversation, told_at: str) -> None:
+@pytest.mark.parametrize("order", ["first", "then", "after the call"])
+def test_a_cut_off_response_fails_no_call_of_another_one(chat: Conversation, order: str) -> None:
     """Whenever the budget is told, and also where no message of the response is recorded."""
     chat.add_message("user", "Pay.")
     for number, reason in enumerate(["tool_use", "max_tokens", "tool_use"]):
-        if told_at == "first":
-            told(chat, reason)
-        chat.turn("", [FunctionCall("pay", {"order": number}, str(number))])
-        if told_at == "then":
-            told(chat, reason)
+        if order == "first":
+            tell_budget(chat, reason)
+        chat.turn("", [FunctionCall("pay", {"number": number}, str(number))])
+        if order == "then":
+            tell_budget(chat, reason)
         if chat.tool(str(number)).is_pending:
             chat.complete(str(number), "paid")
-        if told_at == "after the call":
-            told(chat, reason)
+        if order == "after the call":
+            tell_budget(chat, reason)
     ends = [tool.status.name for tool in chat.tools.values()]
-    second = "Completed" if told_at == "after the call" else "Failed"
+    second = "Completed" if order == "after the call" else "Failed"
     assert ends == ["Completed", second, "Completed"]
-    told(chat, "max_tokens")
+    tell_budget(chat, "max_tokens")
     chat.add_message("user", "Again.")
     (tool,) = chat.turn("", [FunctionCall("pay", {}, "c9")])
     assert tool.is_pending
@@ -262,5 +262,5 @@ def test_a_call_that_waits_for_a_decision_fails_with_its_response(chat: Conversa
     chat.turn("", calls)
     chat.approve("c1")
     chat.start("c2")
-    told(chat, "refusal")
+    tell_budget(chat, "refusal")
     assert [t.status.name for t in chat.tools.values()] == ["Failed", "Running", "Failed"]
