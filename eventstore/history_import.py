@@ -181,7 +181,8 @@ class _Said(msgspec.Struct):
         events = _in_whole_messages(made)
         if self.broken_off:
             events = [_marked_broken_off(event) for event in events]
-        return [*events, *_not_recorded(self.facts, state)]
+        not_run = state.not_run(events, self.facts)
+        return [*events, *not_run, *_not_recorded(self.facts, state)]
 
 
 def _of_step(
@@ -255,7 +256,8 @@ def record_turn(
             else event
             for event in made
         ]
-        return [*events, *_not_recorded(responded, state)]
+        not_run = state.not_run(events, responded)
+        return [*events, *not_run, *_not_recorded(responded, state)]
 
     return stored_once(Command(conversation_id, decide, PendingAppend.tools), place, step)
 
@@ -364,7 +366,8 @@ def record_messages(
     compacted = [compact(item, provider) for item in items]
 
     def decide(state: ConversationState, look_up: LookUp) -> Sequence[Event]:
-        return to_events(compacted, state, look_up, provider, imported=imported).events
+        events = to_events(compacted, state, look_up, provider, imported=imported).events
+        return [*events, *state.not_run(events)]
 
     return Command(conversation_id, decide, PendingAppend.tools, exclusive=True)
 

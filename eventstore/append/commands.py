@@ -241,7 +241,8 @@ def request(
     def decide(state: ConversationState, _: LookUp) -> Sequence[Event]:
         turn, index = state.next_turn()
         minted = call_id or mint_call_id(conversation_id, turn, index, state.known)
-        return (ToolPending(FunctionCall.of(name, arguments, minted), call_id, turn, index),)
+        asked = ToolPending(FunctionCall.of(name, arguments, minted), call_id, turn, index)
+        return (asked, *state.not_run((asked,)))
 
     return Command(conversation_id, decide, PendingAppend.tool)
 
@@ -258,7 +259,8 @@ def turn(
     events = (said, *map(_asked_for, calls))
 
     def decide(state: ConversationState, _: LookUp) -> Sequence[Event]:
-        return state.placed(events)
+        placed = state.placed(events)
+        return [*placed, *state.not_run(placed)]
 
     command = Command(conversation_id, decide, PendingAppend.tools)
     if step is None:

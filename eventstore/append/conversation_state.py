@@ -32,18 +32,20 @@ from eventstore.domain.events import (
     ToolEvent,
     ToolFailed,
     ToolPending,
+    ToolRejected,
     ToolRunning,
     UnknownEvent,
     UsageLimitBreach,
 )
 from eventstore.domain.fingerprint import parse, render
-from eventstore.domain.finish_reasons import is_of_cut_off_response
+from eventstore.domain.finish_reasons import is_of_cut_off_response, why_not_whole
 from eventstore.domain.lifecycle import check_decision, evolve
 from eventstore.domain.recorded_responses import could_be_one
 from eventstore.domain.statuses import (
     Approved,
     Completed,
     Failed,
+    Pending,
     Rejected,
     Running,
     ToolStatus,
@@ -66,6 +68,7 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     digest: bytes
 
 
+_ENDS = (ToolCompleted, ToolFailed, ToolRejected)
 _SETTLED = (Completed, Rejected)  # the state does not keep calls of these statuses
 _WITH_ARGUMENTS = frozenset({ToolPending, ToolRunning, ToolApproved})
 
@@ -118,6 +121,7 @@ class ConversationState:
         "now",
         "open",
         "origin",
+        "response_is_placed",
         "response_waits",
         "retried",
         "settled_uncommitted",
@@ -151,6 +155,8 @@ class ConversationState:
         """Whether that came before its turn, so that the turn is still to be recorded."""
         self.turn_has_response = False
         """Whether no later response can be the last turn's."""
+        self.response_is_placed = False
+        """Whether it is certain which turn is that of the last response; see `not_run`."""
         self.origin: tuple[int, str | bytes] | None = None
         """Version and event id of the first event of the last response or turn."""
         self.moved_on = False
@@ -173,6 +179,7 @@ class ConversationState:
         other.turn, other.index, other.turn_is_open = self.turn, self.index, self.turn_is_open
         other.last_response, other.response_waits = self.last_response, self.response_waits
         other.turn_has_response, other.newest = self.turn_has_response, self.newest
+        other.response_is_placed = self.response_is_placed
         other.origin, other.moved_on = self.origin, self.moved_on
         other.retried, other.breached = self.retried.copy(), self.breached.copy()
         other.settled_uncommitted = self.settled_uncommitted.copy()
@@ -307,14 +314,19 @@ class ConversationState:
 
     def _begin_turn(self, turn: int) -> None:
         if turn > self.turn:
+            if self.response_waits and self.moved_on:
+                self.response_is_placed = False
             self.moved_on = False
             self.turn_has_response, self.response_waits = self.response_waits, False
 
     def _follow_response(self, event: ModelResponded, version: int) -> None:
         if event.completes is None:
+            self.response_waits = self.turn_has_response or not self.turn_is_open
+            is_next = not self.turn or self.moved_on
+            is_next = is_next or (self.turn_has_response and self.response_is_placed)
+            self.response_is_placed = not self.response_waits or is_next
             self.moved_on = False
             self.last_response = version, event
-            self.response_waits = self.turn_has_response or not self.turn_is_open
             self.turn_has_response = True
         elif self.last_response is not None and self.last_response[0] == event.completes:
             self.last_response = event.completes, self.last_response[1].completed_by(event)
@@ -335,6 +347,41 @@ class ConversationState:
         """The response that waits for its turn, or that of the last turn."""
         is_there = self.response_waits or self.turn_has_response
         return self.last_response[1] if is_there and self.last_response is not None else None
+
+    def not_run(
+        self, events: Sequence[Event], responded: ModelResponded | None = None
+    ) -> list[ToolFailed]:
+        """Return the failures of the calls that `events` make, if their response is not whole.
+
+        It was told of before its turn: by a budget, where the message is recorded alone. `events`
+        have their places; `responded` is what they say of their own response. Nothing fails where
+        it is not certain whose response it was: one that was told of after the calls of its turn
+        had begun looks like one that waits for the next turn.
+        """
+        last = self.last_response
+        if last is None or not self.response_is_placed or self.moved_on:
+            return []
+        if responded is not None and not could_be_one(last[1], responded):
+            return []
+        said = (e for e in events if type(e) is MessageAdded or type(e) is ToolPending)
+        first = next(said, None)
+        turn = None if first is None else first.turn
+        goes_on = turn == self.turn and self.turn_has_response
+        if turn is None or goes_on is self.response_waits:
+            return []
+        ended = {e.call_id for e in events if isinstance(e, _ENDS)}
+        made = (e.call_id for e in events if type(e) is ToolPending and e.turn == turn)
+        return _failures((call_id for call_id in made if call_id not in ended), last[1])
+
+    def not_run_of(self, responded: ModelResponded) -> list[ToolFailed]:
+        """Return the failures of the last turn's calls, if their response is told of only now.
+
+        Calls that have begun stay as they are.
+        """
+        if self.turn_has_response or self.moved_on or not self.turn:
+            return []
+        tools = (entry.tool for entry in self.open.values() if entry.tool.turn == self.turn)
+        return _failures((tool.id for tool in tools if _has_not_begun(tool)), responded)
 
     def may_be_repeated(self) -> bool:
         """Return whether the last response is still the last word: it has no answer.
@@ -556,6 +603,15 @@ def detached_event(event: Any, draft: Draft, tools: Mapping[str, Entry]) -> Any:
         return event
     settled = type(tools[event.call_id].tool.status) in _SETTLED
     return event if settled else codec.decode(draft.tag, draft.schema, draft.payload)
+
+
+def _failures(call_ids: Iterable[str], responded: ModelResponded) -> list[ToolFailed]:
+    why = why_not_whole(responded.provider, responded.finish_reason)
+    return [] if why is None else [ToolFailed(call_id, why) for call_id in call_ids]
+
+
+def _has_not_begun(tool: Tool) -> bool:
+    return not tool.attempts and type(tool.status) in (Pending, Approved)
 
 
 def _is_of_its_response(event: Event) -> bool:

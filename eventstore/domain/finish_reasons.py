@@ -70,14 +70,16 @@ FINISH_REASONS: Final[dict[str, dict[str, Ending]]] = {
         withheld="ERROR_TOXIC",
         broken="ERROR TIMEOUT USER_CANCEL",
     ),
-    # google-genai 3.6: types.FinishReason, and of the API's reference MALFORMED_RESPONSE,
-    # MISSING_THOUGHT_SIGNATURE and MODEL_ARMOR
+    # google-genai 3.6: types.FinishReason and types.BlockedReason, and of the API's reference
+    # MALFORMED_RESPONSE, MISSING_THOUGHT_SIGNATURE and MODEL_ARMOR. The older SDKs give the
+    # unspecified reason of a block where nothing was blocked.
     "gemini": _table(
-        whole="STOP",
+        whole="STOP BLOCKED_REASON_UNSPECIFIED BLOCK_REASON_UNSPECIFIED",
         truncated="MAX_TOKENS CONTINUATION",
         withheld=(
             "SAFETY RECITATION LANGUAGE BLOCKLIST PROHIBITED_CONTENT SPII IMAGE_SAFETY "
-            "IMAGE_PROHIBITED_CONTENT IMAGE_RECITATION MODEL_ARMOR ESCALATION PUP_LIMITED_DISABLED"
+            "IMAGE_PROHIBITED_CONTENT IMAGE_RECITATION MODEL_ARMOR ESCALATION PUP_LIMITED_DISABLED "
+            "JAILBREAK"
         ),
         malformed=(
             "MALFORMED_FUNCTION_CALL UNEXPECTED_TOOL_CALL MALFORMED_RESPONSE "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ from eventstore.domain.usage import Usage
 from eventstore.integrations.recorded_calls import shown_text
 from eventstore.providers.model import ParsedCall
 from eventstore.providers.parts import function_call, plain_text
+from eventstore.providers.response_facts import finish_reason_of
 
 if TYPE_CHECKING:
     from eventstore.domain.json_types import JsonObject
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
 
 FRAMEWORK = "langchain"
 """The `provider` of its messages in the log."""
+
+_REPEATED = re.compile("(.+?)\\1+")
 
 
 # to the log
@@ -86,10 +90,20 @@ def stated_facts(message: AIMessage, latency: float) -> ModelResponded:
         provider=_first(said, "model_provider"),
         model=_first(said, "model_name", "model"),
         response_id=_first(said, "id"),
-        finish_reason=_first(said, "finish_reason", "stop_reason"),
+        finish_reason=_finish_reason(said),
         usage=usage,
         latency=in_microseconds("latency", latency),
     )
+
+
+def _finish_reason(said: dict[str, Any]) -> str | None:
+    """Return why a response ended, in whichever member of a provider its package left it.
+
+    LangChain joins the texts of chunks: a reason that each of them gave is there several times.
+    """
+    reason = finish_reason_of(said, None)
+    repeated = None if reason is None else _REPEATED.fullmatch(reason)
+    return reason if repeated is None else repeated[1]
 
 
 def _first(said: dict[str, Any], *names: str) -> str | None:

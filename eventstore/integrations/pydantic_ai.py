@@ -388,11 +388,12 @@ class Ledger(AbstractCapability[Any]):
 def _responded(response: messages.ModelResponse, latency: float | None) -> ModelResponded:
     """Return what a response says of itself, and the `latency` in seconds with which it came."""
     used = response.usage
+    own = (response.provider_details or {}).get("finish_reason")  # pydantic-ai has no name for some
     return ModelResponded(
         provider=response.provider_name,
         model=response.model_name,
         response_id=response.provider_response_id,
-        finish_reason=response.finish_reason,
+        finish_reason=response.finish_reason or (own if isinstance(own, str) else None),
         usage=Usage.stated(
             [used.input_tokens],
             [used.output_tokens],

@@ -39,7 +39,12 @@ from eventstore.integrations.recorded_calls import (
 
 try:
     from pydantic import ValidationError
-    from strands.hooks import AfterToolCallEvent, BeforeModelCallEvent, MessageAddedEvent
+    from strands.hooks import (
+        AfterModelCallEvent,
+        AfterToolCallEvent,
+        BeforeModelCallEvent,
+        MessageAddedEvent,
+    )
     from strands.middleware import ExecuteToolStage
     from strands.plugins import Plugin
     from strands.types._events import ToolInterruptEvent, ToolResultEvent
@@ -86,6 +91,7 @@ class Ledger(Plugin):
         self._needs_approval = frozenset(needs_approval)
         self._failed_in: dict[str, object] = {}  # by call: the cycle in which it failed last
         self._requested_at: float | None = None  # by `time.monotonic`, until the response is there
+        self._stop_reason: str | None = None  # of the response whose message is to be added
         self._seen_errors: set[str] = set()  # calls whose errors are the log's
         self._interrupted: dict[str, Revision] = {}  # calls whose tools this agent has interrupted
 
@@ -120,6 +126,7 @@ class Ledger(Plugin):
     def init_agent(self, agent: Agent) -> None:
         """Register what records an agent's messages and calls."""
         agent.add_hook(self._before_request, BeforeModelCallEvent)
+        agent.add_hook(self._after_response, AfterModelCallEvent)
         agent.add_hook(self._record_message, MessageAddedEvent)
         agent.add_hook(self._record_cancelled, AfterToolCallEvent)
         agent.add_middleware(ExecuteToolStage, self._execute)
@@ -127,7 +134,12 @@ class Ledger(Plugin):
     async def _before_request(self, event: BeforeModelCallEvent) -> None:
         """Let the log answer where strands does, and note when the model is asked."""
         await self._answer_errors(event.agent.messages)
-        self._requested_at = time.monotonic()
+        self._requested_at, self._stop_reason = time.monotonic(), None
+
+    def _after_response(self, event: AfterModelCallEvent) -> None:
+        """Note why the model stopped, which the message that follows does not say."""
+        if event.stop_response is not None:
+            self._stop_reason = event.stop_response.stop_reason
 
     async def _answer_errors(self, messages: list[Any]) -> None:
         """Give the log's answers in place of errors that strands has kept, or made up.
@@ -156,12 +168,17 @@ class Ledger(Plugin):
             for call_id, tool in (await self._calls.unanswered(texts)).items():
                 await self._record_answer(tool, answers[call_id])
             return
-        said = {"role": message["role"], "content": message["content"]}
+        whole: dict[str, Any] = {"role": message["role"], "content": message["content"]}
         usage = message.get("metadata", {}).get("usage")
-        whole = said if usage is None else {"output": {"message": said}, "usage": dict(usage)}
-        latency = None
-        if message["role"] == "assistant" and self._requested_at is not None:
-            latency, self._requested_at = time.monotonic() - self._requested_at, None
+        latency = stop_reason = None
+        if message["role"] == "assistant":
+            stop_reason, self._stop_reason = self._stop_reason, None
+            if self._requested_at is not None:
+                latency, self._requested_at = time.monotonic() - self._requested_at, None
+        if usage is not None or stop_reason is not None:
+            stated = {"usage": usage and dict(usage), "stopReason": stop_reason}
+            whole = {"output": {"message": whole}}
+            whole |= {key: value for key, value in stated.items() if value is not None}
         tools = await self.chat.record(whole, PROVIDER, latency=latency)
         self._calls.know(tools)
 

@@ -86,6 +86,36 @@ def _is_one_message(given: object) -> bool:
     return isinstance(given, str | dict) or hasattr(given, "model_dump")
 
 
+# Results of batches
+
+_LINE_IDS: Final = ("custom_id", "key", "recordId")
+_IN_LINES: Final[tuple[Path, ...]] = (
+    ("response", "body"),  # OpenAI, Mistral
+    ("result", "message"),  # Anthropic
+    ("response",),  # Gemini
+    ("modelOutput",),  # Bedrock
+)
+"""Where a line of a batch's results holds its response, by the first provider that does so."""
+
+
+def _refuse_batch_line(message: JsonObject, place: str) -> None:
+    """Refuse a line of a batch's results: its response would be kept as JSON, its calls lost.
+
+    Raises:
+        ValueError: it is one; the error names the member that is the response.
+    """
+    if "role" in message or all(message.get(name) is None for name in _LINE_IDS):
+        return
+    for path in _IN_LINES:
+        if any(isinstance(value, dict) for value in foreign_errors.found(message, path)):
+            raise ValueError(
+                f"{place} is a line of a batch's results: pass its {'.'.join(path)!r} alone, which "
+                "is the response"
+            )
+    if "custom_id" in message and ("result" in message or "response" in message):
+        raise ValueError(f"{place} is a line of a batch's results, and has no response: leave it")
+
+
 # Formats
 
 MESSAGE_PLACE: Final = "messages[{}]"
@@ -125,6 +155,7 @@ def refuse_foreign(
     Raises:
         ForeignForm: no call was found, but there are some in another provider's form; likewise
             results; or there is another provider's response.
+        ValueError: a message is a line of a batch's results.
     """
     results = False
     for item in items:
@@ -135,6 +166,7 @@ def refuse_foreign(
         if _is_plain_text(message):
             continue
         if is_json_object(message):
+            _refuse_batch_line(message, place.format(number))
             _refuse_foreign_response(message, provider, place.format(number))
         for sign in _signs_in(message):
             if provider not in sign.providers and (sign.is_call or not results):

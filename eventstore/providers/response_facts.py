@@ -6,6 +6,7 @@ SDK's object or from its JSON alike; what is not there stays None.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from decimal import Decimal
 from enum import Enum
 
@@ -13,12 +14,13 @@ import msgspec
 
 from eventstore.domain.arguments import in_microseconds
 from eventstore.domain.events import ModelResponded
+from eventstore.domain.finish_reasons import ending_of
 from eventstore.domain.foreign_errors import Path, found
 from eventstore.domain.usage import Usage
 from eventstore.policies.prices import Prices, priced
 from eventstore.providers.adapter_protocol import ResponseMembers
 from eventstore.providers.detection import request_of
-from eventstore.providers.registry import AnyProvider, adapter_of
+from eventstore.providers.registry import PROVIDERS, AnyProvider, adapter_of
 from eventstore.providers.responses import is_response
 
 
@@ -49,15 +51,21 @@ def model_responded(
         provider=provider,
         model=_text(response, members.model),
         response_id=_text(response, members.response_id),
-        finish_reason=_text(response, members.finish_reason),
+        finish_reason=_ended(response, provider, members.finish_reason),
         usage=usage,
         latency=microseconds,
     )
 
 
-def finish_reason_of(response: object, provider: str) -> str | None:
-    """Return why a response, or a message of one, ended, as its provider says; None if not said."""
-    return _text(response, adapter_of(provider).response_members.finish_reason)
+def finish_reason_of(response: object, provider: str | None) -> str | None:
+    """Return why a response, or a message of one, ended, as its provider says; None if not said.
+
+    Where several members tell, one that says the response is not whole counts. Without a provider
+    the members of all are read: a framework hands on what it got from any of them.
+    """
+    names = PROVIDERS if provider is None else (provider,)
+    paths = [path for name in names for path in adapter_of(name).response_members.finish_reason]
+    return _ended(response, provider, paths)
 
 
 def stated_facts(
@@ -91,6 +99,12 @@ def _usage(response: object, members: ResponseMembers) -> Usage | None:
 
 def _all_at(response: object, paths: tuple[Path, ...]) -> list[object]:
     return [value for path in paths for value in found(response, path)]
+
+
+def _ended(response: object, provider: str | None, paths: Sequence[Path]) -> str | None:
+    said = [reason for path in paths if (reason := _text(response, (path,)))]
+    cut_off = (reason for reason in said if ending_of(provider, reason) != "whole")
+    return next(cut_off, said[0] if said else None)
 
 
 def _text(response: object, paths: tuple[Path, ...]) -> str | None:

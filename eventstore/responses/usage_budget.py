@@ -106,14 +106,16 @@ class _Meter:
 
         def decide(state: ConversationState, _: LookUp) -> Sequence[Event]:
             last = state.last_response
+            not_run = state.not_run_of(responded)
             if last is None:
-                return (responded,)
+                return (responded, *not_run)
             version, event = last
             may_be_last = is_first or (key is not None and not state.response_waits)
+            may_be_last = may_be_last and state.last_of_turn is not None
             if may_be_last and state.may_be_repeated() and could_be_one(event, responded):
                 new = completion(event, responded, version)
                 return () if new is None else (new,)
-            return (another_after(event, responded),)
+            return (another_after(event, responded), *not_run)
 
         return Command(self._conversation_id, decide, _nothing)
 

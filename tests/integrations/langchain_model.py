@@ -27,6 +27,8 @@ class ScriptedModel(BaseChatModel):
 
     script: list[Any]
     seen: list[list[BaseMessage]] = Field(default_factory=list)
+    said_of_end: dict[str, Any] = Field(default_factory=dict)
+    """What a response with calls says of its end."""
 
     @property
     def _llm_type(self) -> str:
@@ -43,6 +45,7 @@ class ScriptedModel(BaseChatModel):
             for n, a, i in said.calls
         ]
         message = AIMessage(said.text, tool_calls=calls, usage_metadata=USED)
+        message.response_metadata = self.said_of_end if calls else {}
         return ChatResult(generations=[ChatGeneration(message=message)])
 
     def _stream(

@@ -22,6 +22,7 @@ class ScriptedModel(Model):
     def __init__(self, play: Play) -> None:
         self._play = play
         self.asked = ""
+        self.stop_reason = "tool_use"  # of a response with calls
 
     def update_config(self, **config: Any) -> None:
         """Take no configuration."""
@@ -49,7 +50,7 @@ class ScriptedModel(Model):
             for piece in (arguments[:5], arguments[5:]):
                 yield {"contentBlockDelta": {"delta": {"toolUse": {"input": piece}}}}
             yield {"contentBlockStop": {}}
-        yield {"messageStop": {"stopReason": "tool_use" if said.calls else "end_turn"}}
+        yield {"messageStop": {"stopReason": self.stop_reason if said.calls else "end_turn"}}
         usage = {"inputTokens": 9, "outputTokens": 4, "totalTokens": 13}
         yield {"metadata": {"usage": usage, "metrics": {"latencyMs": 1}}}
 

@@ -48,6 +48,29 @@ def lost(number: int) -> str:
     return f"order {number} is lost"
 
 
+@pytest.mark.parametrize(
+    ("said_of_end", "runs"),
+    [
+        ({"model_provider": "ollama", "done": True, "done_reason": "length"}, 0),
+        ({"model_provider": "bedrock_converse", "stopReason": "max_tokens"}, 0),
+        ({"model_provider": "anthropic", "stop_reason": "refusal"}, 0),
+        ({"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}, 0),
+        ({"finish_reason": "STOP", "prompt_feedback": {"block_reason": "SAFETY"}}, 0),
+        ({"model_provider": "google_genai", "finish_reason": "MAX_TOKENSMAX_TOKENS"}, 0),
+        ({"model_provider": "google_genai", "finish_reason": "STOPSTOPSTOP"}, 1),
+        ({"model_provider": "openai", "status": "completed", "object": "response"}, 1),
+    ],
+)
+def test_a_response_is_whole_as_its_package_says(
+    chat: Conversation, said_of_end: dict[str, Any], runs: int
+) -> None:
+    """Each package leaves its provider's words in the member where the provider has them."""
+    model = ScriptedModel(script=[LOST, Said("Lost.")], said_of_end=said_of_end)
+    create_agent(model, [lost], middleware=[Ledger(chat)]).invoke(ASKS)
+    (tool,) = chat.tools.values()
+    assert (tool.attempts, tool.status.name) == (runs, "Completed" if runs else "Failed")
+
+
 def test_the_next_run_gets_the_history(chat: Conversation) -> None:
     """An agent without a checkpointer is asked with the words, the call and its result."""
     first = ScriptedModel(script=[LOST, Said("Lost.")])

@@ -64,6 +64,29 @@ def says(*parts: Any) -> FunctionModel:
     return FunctionModel(answer)
 
 
+def test_a_reason_that_pydantic_ai_has_no_name_for_counts(tmp_path: Path) -> None:
+    """The details alone have it then, as the provider gave it."""
+
+    def answer(given: list[Any], _: AgentInfo) -> ModelResponse:
+        if len(given) > 1:
+            return ModelResponse([TextPart("Later.")])
+        call = ToolCallPart("lost", {"number": 7}, "call_a")
+        return ModelResponse([call], provider_details={"finish_reason": "ERROR_TOXIC"})
+
+    def lost(number: int) -> str:
+        raise AssertionError(number)
+
+    async def main() -> None:
+        async with AsyncEventStore.open(url_in(tmp_path)) as store:
+            ledger = Ledger(store.conversation("c"))
+            agent = Agent(FunctionModel(answer), tools=[lost])
+            await agent.run("Order 7?", capabilities=[ledger])
+            call: Any = (await ledger.chat.tools())["call_a"]
+            assert (call.attempts, call.status.failure.code) == (0, "broken_off")
+
+    asyncio.run(main())
+
+
 def test_the_next_run_gets_thinking_and_usage_back(tmp_path: Path) -> None:
     """The history is what pydantic-ai had: thinking with its signature, usage, model."""
     parts = (ThinkingPart("An order.", signature="c2ln"), TextPart("Lost."))

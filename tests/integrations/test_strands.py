@@ -136,6 +136,29 @@ def test_a_tool_that_interrupts_runs_again_with_the_answer_alone(tmp_path: Path)
     assert answers == ["Lyon"]
 
 
+@pytest.mark.parametrize("reason", ["content_filtered", "guardrail_intervened", "cancelled"])
+def test_a_call_of_a_response_that_is_not_whole_never_runs(tmp_path: Path, reason: str) -> None:
+    """Neither in the run, which strands ends, nor when it is resumed."""
+
+    @tool
+    def lost(number: int) -> str:
+        """Find an order."""
+        raise AssertionError(number)
+
+    async def scene(ledger: Ledger) -> None:
+        model = scripted(CALL)
+        model.stop_reason = reason
+        agent = Agent(model, tools=[lost], plugins=[ledger], callback_handler=None)
+        await agent.invoke_async("Order 7?")
+        again = Agent(model, tools=[lost], plugins=[ledger], callback_handler=None)
+        await ledger.resume(again)
+        call: Any = (await ledger.chat.tools())["call_a"]
+        assert (call.attempts, call.status.failure.code) == (0, "broken_off")
+        assert reason in model.asked  # the model is told
+
+    played(url_in(tmp_path), scene)
+
+
 def test_an_unknown_tool_is_a_failure(tmp_path: Path) -> None:
     """The call that strands refuses by itself has failed with kind validation."""
 

@@ -140,7 +140,12 @@ class GeminiAdapter(ProviderAdapter):
     response_members = ResponseMembers(  # as the SDK names them, and as the API does
         response_id=(("response_id",), ("responseId",)),
         model=(("model_version",), ("modelVersion",)),
-        finish_reason=(("candidates", "finish_reason"), ("candidates", "finishReason")),
+        finish_reason=(
+            ("candidates", "finish_reason"),
+            ("candidates", "finishReason"),
+            ("prompt_feedback", "block_reason"),
+            ("promptFeedback", "blockReason"),
+        ),
         input=(
             ("usage_metadata", "prompt_token_count"),
             ("usage_metadata", "tool_use_prompt_token_count"),

@@ -42,7 +42,9 @@ SDK_VALUES = {
         | _literals(pytest.importorskip("cohere.types").FinishReason)
     ),
     "gemini": lambda: {
-        each.value for each in pytest.importorskip("google.genai.types").FinishReason
+        each.value
+        for name in ("FinishReason", "BlockedReason")
+        for each in getattr(pytest.importorskip("google.genai.types"), name)
     },
     "mistral": lambda: _literals(
         pytest.importorskip("mistralai.client.models").ChatCompletionChoiceFinishReason

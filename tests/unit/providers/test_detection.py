@@ -336,3 +336,35 @@ def test_one_message_is_a_list_of_one(chat: Conversation) -> None:
     call = {"type": "custom_tool_call", "call_id": "c", "name": "f", "input": "x"}
     assert request_of(call) is None
     assert listed(call, "input") == [call]
+
+
+@pytest.mark.parametrize(
+    ("line", "member"),
+    [
+        (
+            {"custom_id": "1", "response": {"status_code": 200, "body": {"choices": []}}},
+            "response.body",
+        ),
+        (
+            {"custom_id": "1", "result": {"type": "succeeded", "message": ANTHROPIC}},
+            "result.message",
+        ),
+        ({"key": "1", "response": {"candidates": [{"content": GEMINI}]}}, "response"),
+        ({"recordId": "1", "modelOutput": ANTHROPIC}, "modelOutput"),
+        ({"custom_id": "1", "result": {"type": "expired"}}, None),
+        ({"custom_id": "1", "response": None, "error": {"code": "batch_expired"}}, None),
+    ],
+)
+def test_a_line_of_a_batch_is_refused_with_the_member_to_pass(
+    chat: Conversation, line: dict[str, Any], member: str | None
+) -> None:
+    """As a user's JSON it would lose its calls."""
+    remedy = "has no response" if member is None else f"pass its {member!r} alone"
+    for given in (
+        lambda: chat.record(line, "anthropic"),
+        lambda: chat.record_messages([line], "anthropic"),
+        lambda: chat.import_messages([line], "anthropic"),
+    ):
+        with pytest.raises(ValueError, match=f"is a line of a batch's results.*{remedy}"):
+            given()
+    assert not chat.version

@@ -14,6 +14,8 @@ from eventstore import (
     IllegalTransition,
     ModelResponded,
     Tool,
+    UsageBudget,
+    UsageLimits,
     recording,
 )
 from eventstore.domain.calls import FunctionCall
@@ -149,6 +151,17 @@ def test_an_sdk_s_own_response_is_read_as_its_json_is(chat: Conversation) -> Non
     assert_never_runs(other, "length")
 
 
+def test_a_prompt_that_was_blocked_beside_a_candidate_is_not_whole(store: EventStore) -> None:
+    """One of two members that tells so is enough, unless it tells that nothing was blocked."""
+    for reason, status in (
+        ("PROHIBITED_CONTENT", "Failed"),
+        ("BLOCK_REASON_UNSPECIFIED", "Pending"),
+    ):
+        blocked = {"promptFeedback": {"blockReason": reason}}
+        (tool,) = store.conversation(reason).record(response("gemini", "STOP") | blocked, "gemini")
+        assert tool.status.name == status
+
+
 def test_one_item_that_is_incomplete_cuts_off_its_response(chat: Conversation) -> None:
     """Items of OpenAI Responses have a status of their own, and may come without their response."""
     items = [
@@ -164,3 +177,90 @@ def test_an_imported_call_that_has_a_result_did_run(chat: Conversation) -> None:
     result = {"role": "tool", "tool_call_id": "c1", "content": "paid"}
     chat.import_messages([response("openai", "length"), result], "openai")
     assert chat.tool("c1").status.name == "Completed"
+
+
+def alone(chat: Conversation, message: dict[str, Any]) -> None:
+    """Record the message alone."""
+    chat.record(message, "anthropic")
+
+
+def in_a_list(chat: Conversation, message: dict[str, Any]) -> None:
+    """Record it in a list."""
+    chat.record_messages([message], "anthropic", imported=False)
+
+
+def as_a_turn(chat: Conversation, _: object) -> None:
+    """Record it by hand."""
+    chat.turn("", [FunctionCall("pay", {}, "c1")])
+
+
+def as_a_request(chat: Conversation, _: object) -> None:
+    """Record its words, and the call after them."""
+    chat.add_message("assistant", "I pay.")
+    chat.request("pay", {}, "c1")
+
+
+def as_a_framework(chat: Conversation, _: object) -> None:
+    """Record it as an integration does."""
+    made = [ParsedCall("c1", FunctionCall("pay", {}, "c1"))]
+    chat.session.run(record_turn(chat.id, (), made, "pydantic-ai", None, b"1"))
+
+
+def tell_budget(chat: Conversation, reason: str) -> dict[str, Any]:
+    """Tell a budget of a response that makes one call, c1; return its message alone."""
+    budget = UsageBudget(chat, UsageLimits(requests=9))
+    budget.before_request()
+    whole = response("anthropic", reason)
+    budget.after_response(whole, "anthropic")
+    return {key: whole[key] for key in ("role", "content")}
+
+
+WAYS = [alone, in_a_list, as_a_turn, as_a_request, as_a_framework]
+
+
+@pytest.mark.parametrize("recorded", WAYS)
+def test_the_finish_reason_in_a_budget_holds_for_the_message(
+    chat: Conversation, recorded: Any
+) -> None:
+    """In either order; the message alone does not say how its response ended."""
+    chat.add_message("user", "Pay.")
+    recorded(chat, tell_budget(chat, "max_tokens"))
+    assert_never_runs(chat, "max_tokens")
+    other = Conversation(chat.session, "message first")
+    other.add_message("user", "Pay.")
+    recorded(other, {"role": "assistant", "content": response("anthropic", "")["content"]})
+    tell_budget(other, "max_tokens")
+    assert_never_runs(other, "max_tokens")
+
+
+@pytest.mark.parametrize("order", ["first", "then", "after the call"])
+def test_a_cut_off_response_fails_no_call_of_another_one(chat: Conversation, order: str) -> None:
+    """Whenever the budget is told, and also where no message of the response is recorded."""
+    chat.add_message("user", "Pay.")
+    for number, reason in enumerate(["tool_use", "max_tokens", "tool_use"]):
+        if order == "first":
+            tell_budget(chat, reason)
+        chat.turn("", [FunctionCall("pay", {"number": number}, str(number))])
+        if order == "then":
+            tell_budget(chat, reason)
+        if chat.tool(str(number)).is_pending:
+            chat.complete(str(number), "paid")
+        if order == "after the call":
+            tell_budget(chat, reason)
+    ends = [tool.status.name for tool in chat.tools.values()]
+    second = "Completed" if order == "after the call" else "Failed"
+    assert ends == ["Completed", second, "Completed"]
+    tell_budget(chat, "max_tokens")
+    chat.add_message("user", "Again.")
+    (tool,) = chat.turn("", [FunctionCall("pay", {}, "c9")])
+    assert tool.is_pending
+
+
+def test_a_call_that_waits_for_a_decision_fails_with_its_response(chat: Conversation) -> None:
+    """A call that has begun stays as it is."""
+    calls = [FunctionCall("pay", {"order": number}, f"c{number}") for number in (1, 2, 3)]
+    chat.turn("", calls)
+    chat.approve("c1")
+    chat.start("c2")
+    tell_budget(chat, "refusal")
+    assert [t.status.name for t in chat.tools.values()] == ["Failed", "Running", "Failed"]
