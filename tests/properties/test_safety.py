@@ -12,11 +12,11 @@ from support.safety_model import Agents
 from support.tiers import LONG, examples
 
 from eventstore import Running
-from eventstore.append import commands
+from eventstore.append import commands, conversation_state
 from eventstore.append.conversation_state import ConversationState
 from eventstore.dispatch import failures
 from eventstore.dispatch.execution import Execution
-from eventstore.domain import fork
+from eventstore.domain import fork, lifecycle
 from eventstore.leases import LeaseKeeper
 from eventstore.providers import parsing, to_events
 
@@ -31,7 +31,7 @@ def test_every_effect_was_allowed_and_is_in_the_log() -> None:
 
 
 class Fault(NamedTuple):
-    """A fault to plant, a way to it, and the rule that it breaks."""
+    """A fault to plant, in one place or several, a way to it, and the rule that it breaks."""
 
     place: object
     name: str
@@ -105,6 +105,32 @@ def asks_twice(play: Agents) -> None:
     """Two responses have one id."""
     play.ask(MAIL)
     play.ask(MAIL)
+
+
+def says_no_to_a_doubt(play: Agents) -> None:
+    """The call took effect, its end is missing, and its next attempt asks a person."""
+    play.ask(MAIL)
+    play.run_by_hand(dies=True)
+    play.ask_before_another_attempt()
+    play.look()
+    play.decide(yes=False)
+
+
+def asks_again_before_the_next_attempt(play: Agents) -> None:
+    """The worker dies while it waits to try the call again."""
+    play.ask(MAIL, ["acts", "is refused"], works=True)
+    while not next(iter(play.chat.tools.values())).retry_announced:
+        play.go_on(steps=1)
+    play.kill()
+    play.ask(MAIL, works=True)
+    play.go_on()
+
+
+def hands_back_a_failure(play: Agents) -> None:
+    """The call has failed, and no attempt follows."""
+    play.ask(MAIL, ["is refused", "is refused", "is refused"], works=True)
+    play.go_on()
+    play.hand_back()
 
 
 def pauses(play: Agents) -> None:
@@ -200,6 +226,27 @@ FAULTS = {
         pauses,
         "a worker came to its end, and its attempt has none",
     ),
+    "a rejection hides a doubt": Fault(
+        (lifecycle, commands),
+        "check_no_doubt",
+        nothing,
+        says_no_to_a_doubt,
+        "a call took effect, and the log says that it did not",
+    ),
+    "an announced attempt is not one to come": Fault(
+        conversation_state,
+        "stands_in_the_way",
+        lambda tool: tool.in_doubt,
+        asks_again_before_the_next_attempt,
+        "a call started beside an equal one that is to run again",
+    ),
+    "an error in JSON is a result": Fault(
+        parsing,
+        "error_of_text",
+        nothing,
+        hands_back_a_failure,
+        "a call that did not complete is handed back as done",
+    ),
     "a copy closes nothing": Fault(
         fork, "_closing", lambda *_: (), resumes_a_copy, "a copy ran a call of its origin"
     ),
@@ -210,7 +257,8 @@ FAULTS = {
 def test_a_planted_fault_is_found(monkeypatch: pytest.MonkeyPatch, fault: Fault) -> None:
     """The way to it breaks its rule, and none without it. The long tier finds the way itself."""
     follow(fault.way)
-    monkeypatch.setattr(fault.place, fault.name, fault.broken)
+    for place in fault.place if isinstance(fault.place, tuple) else (fault.place,):
+        monkeypatch.setattr(place, fault.name, fault.broken)
     with pytest.raises(AssertionError, match=fault.rule):
         search() if LONG else follow(fault.way)
 

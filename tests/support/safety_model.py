@@ -10,11 +10,13 @@ is held against the log:
    that began before the approval ended. One that was refused never does.
 3. A call that the log has as completed took effect. One that was rejected, or failed without a
    doubt, did not.
-4. No call starts while an equal one is in doubt. A call of a response that was cut off never does.
+4. No call starts while an equal one is in doubt, or is to run again. A call of a response that was
+   cut off never starts.
 5. A copy never runs a call of its origin.
 6. No worker starts a call beside one that lives and has a lease on it. One that came to its end
    leaves no attempt without an end.
 7. Each response counts once.
+8. What the model was shown of a call answers no call, here and elsewhere.
 """
 
 from __future__ import annotations
@@ -276,6 +278,13 @@ class Agents(RuleBasedStateMachine):
         here = self.chat.tools
         for tool in other.tools.values():
             assert here[tool.id].is_resolved or not tool.is_resolved, "our own text is a result"
+            if isinstance(tool.status, Completed):
+                done = isinstance(here[tool.id].status, Completed)
+                assert done, "a call that did not complete is handed back as done"
+        answers = [message for message in shown if message["role"] == "tool"]
+        self.chat.record_messages(answers, "openai")
+        after = self.chat.tools
+        assert after == here, "what the model was shown is an answer"
 
     # workers
 
@@ -322,7 +331,7 @@ class Agents(RuleBasedStateMachine):
         if not ready:
             return
         tool = ready[pick % len(ready)]
-        if any(other.in_doubt for other in self.chat.equal_calls(tool)):
+        if any(o.in_doubt or o.retry_announced for o in self.chat.equal_calls(tool)):
             return
         job = Job(iter(()))
         try:
@@ -332,6 +341,20 @@ class Agents(RuleBasedStateMachine):
         finally:
             self._check_starts(job, known)
         self._run(attempt, dies=dies)
+
+    @rule(pick=picks)
+    def ask_before_another_attempt(self, pick: int = 0) -> None:
+        """A loop by hand begins the next attempt of a call in doubt, and first asks a person."""
+        under_way = {call for job in self.jobs for call in job.begun}
+        doubts = [
+            t
+            for t in self.chat.tools.values()
+            if isinstance(t.status, Failed | Running) and t.in_doubt and t.id not in under_way
+        ]
+        if doubts:
+            tool = doubts[pick % len(doubts)]
+            with suppress(IllegalTransition):
+                self.chat.begin(tool.id, attempt=tool.attempts + 1).pause()
 
     def _run(self, attempt: Attempt, *, dies: bool) -> None:
         named = {each.name: each for each in self.world.tools("chat")}
@@ -449,8 +472,11 @@ class Agents(RuleBasedStateMachine):
                 assert until is None or (tool.started_at or 0) < until, "an approval had ended"
             if tool.attempts == 1 and tool.call.name != "put":
                 same = [other.id for other in self.chat.equal_calls(tool)]
-                doubts = [before[other].in_doubt for other in same if other in before]
-                assert not any(doubts), "a call started beside an equal one in doubt"
+                firsts = [before[other] for other in same if other in before]
+                doubts = any(first.in_doubt for first in firsts)
+                assert not doubts, "a call started beside an equal one in doubt"
+                again = any(first.retry_announced and first.id not in job.begun for first in firsts)
+                assert not again, "a call started beside an equal one that is to run again"
 
     def _check_ended(self, job: Job) -> None:
         tools = self.chat.tools
