@@ -125,7 +125,7 @@ class Tool(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     @property
     def retries_on_approval(self) -> bool:
         """Whether the call has failed, and its announced attempt needs an approval that expires."""
-        return self.retry_announced and self.expires_at is not None and not self.approval_used
+        return self.retry_announced and self.expires_at is not None
 
     @property
     def edit_names_other_tool(self) -> bool:
