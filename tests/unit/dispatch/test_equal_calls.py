@@ -30,6 +30,17 @@ def in_doubt(chat: Conversation, order: int = 8) -> Tool:
     return chat.start(chat.request("refund", {"order": order}).id)
 
 
+def to_run_again(chat: Conversation, again: str) -> tuple[Bank, FunctionTool[..., str], Tool]:
+    """Return a bank, its tool, and a call whose next attempt was announced, or asked for."""
+    bank, first = Bank(), in_doubt(chat)
+    if again == "announced":
+        chat.fail(first.id, "busy", delay=0)
+    else:
+        chat.settle(first.id, seen=first, run_again=True)
+    retry = RetryPolicy(max_attempts=3, initial_backoff=0)
+    return bank, FunctionTool(bank.refund, retry=retry), first
+
+
 def ran(kind: str, chat: Conversation, arguments: dict[str, Any], **options: Any) -> int:
     """Return how often the tool ran for a new call."""
     bank, dispatcher_options = Bank(), {}
@@ -164,13 +175,7 @@ def test_a_call_is_refused_while_an_equal_one_is_to_run_again(
     kind: str, chat: Conversation, again: str
 ) -> None:
     """One decision, one effect: also in a copy, where the origin runs it."""
-    bank = Bank()
-    tool = FunctionTool(bank.refund, retry=RetryPolicy(max_attempts=3, initial_backoff=0))
-    first = in_doubt(chat)
-    if again == "announced":
-        chat.fail(first.id, "busy", delay=0)
-    else:
-        chat.settle(first.id, seen=first, run_again=True)
+    bank, tool, first = to_run_again(chat, again)
     copy = chat.fork(chat.version, "copy")
     assert ran(kind, copy, {"order": 8}) == 0
     with pytest.raises(IllegalTransition, match=r"origin of this copy.*pass attempt=2"):
@@ -208,13 +213,7 @@ def test_a_next_attempt_does_not_begin_beside_a_doubt(
     kind: str, chat: Conversation, again: str
 ) -> None:
     """The attempt begins once it is known that the equal call took no effect."""
-    bank = Bank()
-    tool = FunctionTool(bank.refund, retry=RetryPolicy(max_attempts=3, initial_backoff=0))
-    first = in_doubt(chat)
-    if again == "announced":
-        chat.fail(first.id, "busy", delay=0)
-    else:
-        chat.settle(first.id, seen=first, run_again=True)
+    bank, tool, _ = to_run_again(chat, again)
     second = in_doubt(chat)
     (left,) = make(kind, chat, [tool]).resume()[:1]
     assert (bank.paid, left.status.name, left.attempts) == ([], "Failed", 1)
