@@ -96,11 +96,11 @@ def contracts(session: nox.Session) -> None:
 
 
 @nox.session
-def types(session: nox.Session) -> None:
+@nox.parametrize("checker", ["mypy", "pyright"], ids=["mypy", "pyright"])
+def types(session: nox.Session, checker: str) -> None:
     """Check the types of the packages and of typical use, by mypy and by pyright."""
     _install(session, "test", "check")
-    session.run("mypy")
-    session.run("pyright")
+    session.run(checker)
 
 
 @nox.session

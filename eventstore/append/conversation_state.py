@@ -123,7 +123,6 @@ class ConversationState:
         "origin",
         "response_is_placed",
         "response_waits",
-        "retried",
         "settled_uncommitted",
         "steps",
         "turn",
@@ -161,8 +160,6 @@ class ConversationState:
         """Version and event id of the first event of the last response or turn."""
         self.moved_on = False
         """Whether a message came since the last response or turn."""
-        self.retried: set[str] = set()
-        """Calls of the last turn that have failed, and whose next attempt is announced."""
         self.breached: set[str] = set()
         """The axes of the usage limits that are breached in this run."""
         self.steps: dict[str, tuple[str, ...]] = {}
@@ -181,10 +178,9 @@ class ConversationState:
         other.turn_has_response, other.newest = self.turn_has_response, self.newest
         other.response_is_placed = self.response_is_placed
         other.origin, other.moved_on = self.origin, self.moved_on
-        other.retried, other.breached = self.retried.copy(), self.breached.copy()
+        other.breached, other.steps = self.breached.copy(), self.steps.copy()
         other.settled_uncommitted = self.settled_uncommitted.copy()
         other.unreadable, other.doubtful = self.unreadable, self.doubtful.copy()
-        other.steps = self.steps.copy()
         return other
 
     # taking in what the log says, and what is being appended
@@ -278,15 +274,9 @@ class ConversationState:
         is_response = type(event) is ModelResponded and event.completes is None
         if self.turn > turn or (is_response and self.response_waits):
             self.origin = version, event_id
-            self.retried.clear()
         if type(event) is ToolPending:
             if event.step is not None:
                 self.steps[event.step] = (*self.steps.get(event.step, ()), event.call_id)
-        elif type(event) is ToolFailed:
-            if event.delay is not None:
-                self.retried.add(event.call_id)
-        elif type(event) is ToolRunning or type(event) is ToolCompleted:
-            self.retried.discard(event.call_id)
         elif type(event) is UsageLimitBreach:
             self.breached.add(event.axis)
         elif type(event) is RunStarted:
@@ -394,7 +384,7 @@ class ConversationState:
         if self.response_waits or not self.index:
             return True
         calls = (entry.tool for entry in self.open.values() if entry.tool.turn == self.turn)
-        return any(tool.id in self.retried or _is_unanswered(tool.status) for tool in calls)
+        return any(tool.retry_announced or _is_unanswered(tool.status) for tool in calls)
 
     def next_turn(self) -> tuple[int, int]:
         """Return turn and index for a call without a turn: in the open turn, or in a new one."""

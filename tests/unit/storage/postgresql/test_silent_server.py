@@ -13,6 +13,7 @@ from support import proxies
 
 from eventstore import EventStore, StorageError
 from eventstore.storage.factory import open_storage
+from eventstore.storage.sql.server import Server
 from eventstore.testing import message, run_concurrently
 from projections import Projector
 from projections.projector.settings import ProjectorSettings
@@ -22,12 +23,14 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def before(postgresql: PostgreSQL) -> Iterator[tuple[proxies.Proxy, EventStore]]:
+def before(
+    postgresql: PostgreSQL, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[tuple[proxies.Proxy, EventStore]]:
     """Return a proxy, and a store behind it that waits for a second at most."""
+    monkeypatch.setattr(Server, "answer_seconds", 0.5)
     url = postgresql.database(migrated=True)
     with proxies.before(postgresql, url) as (proxy, through):
         storage: Any = open_storage(f"{through}?connect_timeout=2", "", "full", 0.5)
-        storage.backend.answer_seconds = 0.5
         with EventStore(storage) as store:
             store.conversation("chat").append(message("a"))
             yield proxy, store
@@ -112,14 +115,14 @@ def test_callers_that_share_a_store_all_give_up(
     def append(number: int) -> object:
         return store.conversation(f"chat-{number}").append(message())
 
-    outcomes = run_concurrently(*(partial(append, number) for number in range(8)))
+    outcomes = run_concurrently(*(partial(append, number) for number in range(3)))
     assert all(isinstance(outcome, StorageError) for outcome in outcomes), outcomes
     proxy.is_silent = False
     assert store.conversation("chat").append(message("b"))[0].version == 2
 
 
 def test_a_projector_gives_up_and_goes_on(before: tuple[proxies.Proxy, EventStore]) -> None:
-    """Its tables stand on the same server; a statement there may take half a minute."""
+    """Its tables stand on the same server."""
     proxy, store = before
     with Projector(store, settings=ProjectorSettings(busy_timeout=0.5)) as projector:
         assert projector.catch_up() == 1
