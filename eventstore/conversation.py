@@ -417,7 +417,7 @@ class Conversation:
         block can hold both. A `lease` is renewed until then.
         """
         claim = claim_of(self.session, self.id, call_id, lease, take_over=take_over)
-        with claim.unless_refused():
+        with claim:
             tool = self.session.run(commands.start(self.id, call_id, attempt, claim=claim))
         return Attempt(self.session, self.id, tool, claim.hold)
 

@@ -17,8 +17,7 @@ from __future__ import annotations
 import threading
 import time
 import weakref
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -71,6 +70,7 @@ class Hold:
 class Claim(msgspec.Struct, frozen=True, eq=False):
     """What the start of an attempt claims: a lease in microseconds, which a hold may renew.
 
+    As a context manager it releases the hold if the block raises: the attempt was not started here.
     `takes_over`: a person says that the call may start beside an attempt that is under way.
     """
 
@@ -85,14 +85,12 @@ class Claim(msgspec.Struct, frozen=True, eq=False):
         self.hold.attempt = attempt
         return this_worker()
 
-    @contextmanager
-    def unless_refused(self) -> Generator[None, None, None]:
-        """Release the hold if the block raises: the attempt was not started here."""
-        try:
-            yield
-        except BaseException:
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if error is not None:
             self.release()
-            raise
 
     def release(self) -> None:
         """Release the hold."""

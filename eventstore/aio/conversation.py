@@ -264,7 +264,7 @@ class AsyncConversation:
         session = self.session
         claim = claim_of(session.blocking, self.id, call_id, lease, take_over=take_over)
         start = commands.start(self.id, call_id, attempt, claim=claim)
-        with claim.unless_refused():
+        with claim:
             return await begin_attempt(session, start, claim.hold)
 
     @asynccontextmanager

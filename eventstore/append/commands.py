@@ -388,13 +388,14 @@ def start(
         _check_may_start(tool, attempt, now)
         if checked is not None and not _is_unchanged(checked, tool):
             raise CallChanged("running", checked.revision, tool)
-        if (taken_back := _taken_back(tool, state.now)) is not None:
-            return (taken_back,)
         if _has_expired(tool, state.now):
+            if (taken_back := _taken_back(tool, state.now)) is not None:
+                return (taken_back,)
             raise ApprovalExpired("running", tool)
-        first = None if effect is None or tool.in_doubt else state.in_the_way(tool, effect)
-        if first is not None:
-            return (_refused(tool, first),)
+        if effect is not None and state.doubtful and not tool.in_doubt:
+            first = state.in_the_way(tool, effect)
+            if first is not None:
+                return (_refused(tool, first),)
         number = tool.attempts + 1 if attempt is None else attempt
         arguments = tool.effective_call.arguments
         return (ToolRunning(call_id, number, arguments, (), claim.lease, claim.worker_of(number)),)
@@ -449,7 +450,7 @@ def _late_end(tool: Tool, end: ToolEndedLate) -> ToolEndedLate | None:
 
 def _is_unchanged(checked: Tool, now: Tool) -> bool:
     """Return whether a call has the same revision; that of a call without an edit is not made."""
-    if (checked.attempts, checked.pauses) != (now.attempts, now.pauses):
+    if checked.attempts != now.attempts or checked.pauses != now.pauses:
         return False
     return (checked.edit is None and now.edit is None) or checked.revision == now.revision
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 from msgspec import to_builtins
+from msgspec.structs import force_setattr
 
 from eventstore.append.call_ids import mint_call_id
 from eventstore.append.encoding import STEPS, as_stored
@@ -39,7 +40,7 @@ from eventstore.domain.events import (
 )
 from eventstore.domain.fingerprint import parse, render
 from eventstore.domain.finish_reasons import is_of_cut_off_response, why_not_whole
-from eventstore.domain.lifecycle import check_decision, evolve
+from eventstore.domain.lifecycle import DECISIONS, check_decision, evolve
 from eventstore.domain.recorded_responses import could_be_one
 from eventstore.domain.statuses import (
     Approved,
@@ -70,6 +71,8 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
 
 _ENDS = (ToolCompleted, ToolFailed, ToolRejected)
 _SETTLED = (Completed, Rejected)  # the state does not keep calls of these statuses
+_ENDS_TURN = frozenset({ToolApproved, ToolRunning, ToolCompleted, ToolRejected})
+"""Events of which `_follow` takes in no more than that the last turn has its calls."""
 _WITH_ARGUMENTS = frozenset({ToolPending, ToolRunning, ToolApproved})
 
 
@@ -201,8 +204,6 @@ class ConversationState:
             event = recorded.event
             if recorded.call_id and type(event) is not MessageAdded:
                 self._evolve(recorded)
-            elif type(event) is UnknownEvent:
-                self._note_unreadable(recorded.version, event)
             self._follow(event, recorded.version, recorded.event_id)
 
     def _evolve(self, recorded: Recorded) -> None:
@@ -235,28 +236,29 @@ class ConversationState:
         """Take in events that were just stored."""
         for call_id, entry in staged.tools.items():
             self._keep(call_id, entry)
-        first = version - len(staged.events) + 1
-        stored = zip(staged.events, staged.drafts, strict=True)
-        for number, (event, draft) in enumerate(stored, first):
-            if type(event) is UnknownEvent:
-                self._note_unreadable(number, event)
-            self._follow(event, number, draft.event_id)
-        if staged.drafts:  # they have one time
-            self.newest = max(self.newest, staged.drafts[0].recorded_at)
+        number = version - len(staged.events)
+        for event, draft in zip(staged.events, staged.drafts, strict=True):
+            number += 1
+            if type(event) in _ENDS_TURN:
+                self.turn_is_open = False
+            else:
+                self._follow(event, number, draft.event_id)
+        if staged.drafts and staged.drafts[0].recorded_at > self.newest:  # they have one time
+            self.newest = staged.drafts[0].recorded_at
         self.version = version
         self.as_of = as_of
 
     def _keep(self, call_id: str, entry: Entry) -> None:
         self.known.add(call_id)
-        if type(entry.tool.status) in _SETTLED:
+        status = type(entry.tool.status)
+        if status in _SETTLED:
             self.open.pop(call_id, None)
-            self.doubtful.discard(call_id)
         else:
             self.open[call_id] = entry
             if stands_in_the_way(entry.tool):
                 self.doubtful.add(call_id)
-            else:
-                self.doubtful.discard(call_id)
+                return
+        self.doubtful.discard(call_id)
 
     def _note_damaged(self, recorded: Recorded, why: str) -> None:
         event = recorded.event
@@ -269,6 +271,8 @@ class ConversationState:
 
     def _follow(self, event: Event, version: int, event_id: str | bytes) -> None:
         """Take in what an event says of turns, responses and limits."""
+        if type(event) is UnknownEvent:
+            self._note_unreadable(version, event)
         turn = self.turn
         self._follow_turn(event, version)
         is_response = type(event) is ModelResponded and event.completes is None
@@ -461,8 +465,6 @@ class ConversationState:
 
     def in_the_way(self, tool: Tool, effect: SameEffect) -> Tool | None:
         """Return the call that stands in the way of `tool`, because it asks for the same."""
-        if not self.doubtful:
-            return None
         others = (self.open[call_id].tool for call_id in sorted(self.doubtful))
         return effect.in_the_way(tool, others)
 
@@ -527,7 +529,7 @@ class ConversationState:
             after = evolve(before, event, time, None if new_digest is None else render(new_digest))
             if after is before:
                 continue
-            if before is not None:
+            if before is not None and type(event) in DECISIONS:
                 check_decision(before, event)
             digest = new_digest
             if digest is None:
@@ -549,37 +551,21 @@ class ConversationState:
 def detached_copy(tool: Tool) -> Tool:
     """Return a copy of the call: the caller may change it without changing the state."""
     status: ToolStatus = tool.status
-    kind = type(status)
-    if kind in _SETTLED:
+    if type(status) in _SETTLED:
         return tool
-    edit = _detached_call(tool.edit) if tool.edit else None
+    # Three times as fast as `msgspec.structs.replace`.
+    copy: Tool = tool.__copy__()  # type: ignore[attr-defined]
+    force_setattr(copy, "call", _detached_call(tool.call))
+    if tool.edit is not None:
+        force_setattr(copy, "edit", _detached_call(tool.edit))
     if type(status) is Running:
         arguments = to_builtins(status.arguments)
-        status = Running(status.attempt, arguments, status.leased_until, status.worker)
-    elif type(status) is Approved:
-        edited = _detached_call(status.edited_call) if status.edited_call else None
-        status = Approved(edited, status.by, status.reason)
-    # by position: twice as fast as msgspec.structs.replace
-    return Tool(
-        tool.id,
-        _detached_call(tool.call),
-        status,
-        tool.attempts,
-        edit,
-        tool.provider_call_id,
-        tool.turn,
-        tool.index,
-        tool.fingerprint,
-        tool.requested_at,
-        tool.decided_at,
-        tool.started_at,
-        tool.ended_at,
-        tool.ended_in_doubt,
-        tool.pauses,
-        tool.expires_at,
-        tool.approval_used,
-        tool.retry_announced,
-    )
+        running = Running(status.attempt, arguments, status.leased_until, status.worker)
+        force_setattr(copy, "status", running)
+    elif type(status) is Approved and status.edited_call is not None:
+        edited = _detached_call(status.edited_call)
+        force_setattr(copy, "status", Approved(edited, status.by, status.reason))
+    return copy
 
 
 def _detached_call(call: FunctionCall) -> FunctionCall:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from eventstore.append import commands
 from eventstore.attempt import StartedAttempt
-from eventstore.dispatch.effects import Workflow, read, write
+from eventstore.dispatch.effects import Workflow, Write, read
 from eventstore.domain.decision_errors import CallChanged
 from eventstore.domain.events import Event, RunEnded
 from eventstore.domain.failure import Failure
@@ -49,7 +49,7 @@ class CallLog:
 
     def append(self, event: Event) -> Workflow[None]:
         """Append an event that does not concern a call."""
-        yield from write(commands.append(self.conversation_id, (event,)))
+        yield Write(commands.append(self.conversation_id, (event,)))
 
     def is_under_way(self, tool: Tool) -> bool:
         """Return whether a living worker has a lease on a call."""
@@ -71,12 +71,17 @@ class CallLog:
         before = call.tool
         number = before.attempts + 1
         call.attempt = number
-        claim = self._claim(before.id, lease)
+        claim = NO_CLAIM
+        if lease is not None:
+            claim = Claim(lease, self._session.leases.hold(self.conversation_id, before.id, lease))
         command = commands.start(
             self.conversation_id, before.id, number, now, before, effect, claim
         )
-        with claim.unless_refused():
+        try:
             is_written = yield from self.write(call, command)
+        except BaseException:
+            claim.release()
+            raise
         if is_written and type(call.tool.status) is Running:
             return StartedAttempt(self.conversation_id, call.tool, claim.hold)
         claim.release()
@@ -84,11 +89,6 @@ class CallLog:
         status = call.tool.status
         call.waits = not call.is_changed and type(status) is Pending and status.needs_decision
         return None
-
-    def _claim(self, call_id: str, lease: int | None) -> Claim:
-        if lease is None:
-            return NO_CLAIM
-        return Claim(lease, self._session.leases.hold(self.conversation_id, call_id, lease))
 
     def write(self, call: DispatchedCall, command: Command[Tool]) -> Workflow[bool]:
         """Record a step; return False, with the call read again, if another one was first.
@@ -100,7 +100,7 @@ class CallLog:
             command = commands.with_hooks(command, answers)
             call.hook_answers = ()
         try:
-            call.tool = yield from write(command)
+            call.tool = yield Write(command)
         except IllegalTransition as error:
             call.hook_answers = answers
             call.tool = yield from self.current(call)
@@ -195,14 +195,8 @@ class CallLog:
         except EventStoreError as unrecorded:
             error.add_note(f"the end of the run was not recorded: {unrecorded}")
 
-    def complete_late(
-        self, attempt: StartedAttempt, final: Callable[[object], FinalResult], result: object
-    ) -> None:
-        """Record the result of a tool that returned after the wait for it: it did its work.
-
-        `final` gives what is stored of the result.
-        """
-        if type(result) is not Failure and not hasattr(result, "__await__"):
-            with suppress(EventStoreError):  # the call has its answer, or the store is closed
-                late = final(result)
-                self._session.run(attempt.completion(late.result, late.by, late.reason))
+    def complete_late(self, attempt: StartedAttempt, final: Callable[[], FinalResult]) -> None:
+        """Record a late result; `final` gives what is stored of it."""
+        with suppress(EventStoreError):  # the call has its answer, or the store is closed
+            late = final()
+            self._session.run(attempt.completion(late.result, late.by, late.reason))

@@ -23,7 +23,6 @@ from eventstore.dispatch.threads import (
     interrupt_behind,
     most_severe,
     resolve_awaitable,
-    result_of,
     run_all,
     run_in_thread,
 )
@@ -188,13 +187,16 @@ class Dispatcher(DispatcherSetup[Conversation, ToolGate]):
 
     def _run_tool(self, effect: RunTool) -> RunResult:
         timeout = effect.definition.timeout
-        if timeout is None or effect.definition.is_async:
-            return result_of(lambda: resolve_awaitable(effect.function(), timeout))
+        try:
+            if timeout is None or effect.definition.is_async:
+                return RunResult(resolve_awaitable(effect.function(), timeout))
 
-        def run() -> object:
-            return resolve_awaitable(effect.function(), None)
+            def run() -> object:
+                return resolve_awaitable(effect.function(), None)
 
-        return result_of(lambda: run_in_thread(run, timeout, effect.on_late_result))
+            return RunResult(run_in_thread(run, timeout, effect.on_late_result))
+        except BaseException as error:  # noqa: BLE001 - the workflow decides
+            return RunResult(error=error)
 
     def _wait(self, wait: Wait) -> None:
         if self._options.sleep is not None:

@@ -1,8 +1,8 @@
 """Effects: what a dispatch workflow asks of its driver.
 
 A workflow is a generator that yields effects and receives their results. It performs nothing
-itself: a driver performs each effect, with threads or with asyncio. The functions at the end are
-the typed form of `yield`, to be used with `yield from`. A `Question` to a gate is an effect, too: a
+itself: a driver performs each effect, with threads or with asyncio. `read` and `call_hook` are the
+typed form of `yield`, to be used with `yield from`. A `Question` to a gate is an effect, too: a
 decision of the gates is part of a workflow as it is.
 """
 
@@ -95,12 +95,6 @@ Effect: TypeAlias = Write | Read | CallHook | Question | RunTool | Wait | RunCon
 Workflow: TypeAlias = Generator[Effect, Any, T]
 
 
-def write(command: Command[T]) -> Workflow[T]:
-    """Run a command on the log, and return its result."""
-    result: T = yield Write(command)
-    return result
-
-
 def read(function: Callable[[], T]) -> Workflow[T]:
     """Read from the log, and return the result of `function`."""
     result: T = yield Read(function)
@@ -113,13 +107,3 @@ def call_hook(
     """Call a function of the host, and return its answer."""
     answer: object = yield CallHook(function, tool, may_block)
     return answer
-
-
-def run_tool(
-    definition: AnyFunctionTool,
-    function: Callable[[], Any],
-    on_late_result: Callable[[object], None],
-) -> Workflow[RunResult]:
-    """Run a tool, and return how it ended."""
-    result: RunResult = yield RunTool(definition, function, on_late_result)
-    return result

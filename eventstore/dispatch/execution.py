@@ -27,7 +27,7 @@ from eventstore.attempt import CurrentAttempt, is_pause, run_as
 from eventstore.dispatch.after_hooks import FinalResult, final_result, final_result_now
 from eventstore.dispatch.batch import Batch, DispatchedCall, StopReason
 from eventstore.dispatch.decisions import outcome_of
-from eventstore.dispatch.effects import RunResult, Wait, Workflow, call_hook, read, run_tool
+from eventstore.dispatch.effects import RunResult, RunTool, Wait, Workflow, call_hook, read
 from eventstore.dispatch.failures import FailureRules
 from eventstore.dispatch.function_tool import is_async
 from eventstore.dispatch.host_errors import HostErrors, Raised
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from eventstore.dispatch.call_log import CallLog
     from eventstore.dispatch.function_tool import AnyFunctionTool
     from eventstore.dispatch.options import DispatcherOptions
-    from eventstore.domain.equal_calls import EqualCalls
     from eventstore.domain.events import Recorded
     from eventstore.domain.tool import Tool
 
@@ -75,7 +74,7 @@ class Execution:
         how = definition.equal_calls_or(self._options.equal_calls)
         effect = None if how == "run" else SameEffect(definition.equality, batch.is_running)
         while batch.stop_reason is None:
-            if (yield from self._is_answered(call, how)):
+            if how == "answer" and (yield from self._is_answered(call)):
                 return
             now, lease = self._options.clock(), self._options.lease
             attempt = yield from self._log.start(call, now, effect, lease)
@@ -102,9 +101,8 @@ class Execution:
         function = partial(
             run_as, attempt.current, definition.call, *first, arguments=attempt.arguments
         )
-        final_late = partial(self._final_late, call.tool, definition)
-        on_late_result = partial(self._log.complete_late, attempt, final_late)
-        ran = yield from run_tool(definition, function, on_late_result)
+        on_late_result = partial(self._complete_late, call.tool, definition, attempt)
+        ran: RunResult = yield RunTool(definition, function, on_late_result)
         if ran.error is None and type(ran.result) is not Failure:
             result = definition.stored(ran.result)
             if not self._options.after_hooks:
@@ -121,9 +119,9 @@ class Execution:
             return None
         return (yield from self._fail_attempt(batch, call, attempt, ran))
 
-    def _is_answered(self, call: DispatchedCall, how: EqualCalls) -> Workflow[bool]:
+    def _is_answered(self, call: DispatchedCall) -> Workflow[bool]:
         """Return whether a call got the result of an equal one that completed."""
-        if how != "answer" or not call.has_not_started:
+        if not call.has_not_started:
             return False
         equality = call.known_definition.equality
         first = yield from read(lambda: equal_result(self._events(), call.tool, equality))
@@ -143,9 +141,17 @@ class Execution:
     def _final(self, tool: Tool, before: FinalResult) -> Workflow[FinalResult]:
         return (yield from final_result(self._options.after_hooks, tool, before))
 
-    def _final_late(self, tool: Tool, definition: AnyFunctionTool, result: object) -> FinalResult:
-        hooks, resolve = self._options.after_hooks, self._options.resolve
-        return final_result_now(hooks, tool, definition.stored(result), resolve)
+    def _complete_late(
+        self, tool: Tool, definition: AnyFunctionTool, attempt: StartedAttempt, result: object
+    ) -> None:
+        """Record the result of a tool that returned after the wait for it: it did its work."""
+
+        def final() -> FinalResult:
+            hooks, resolve = self._options.after_hooks, self._options.resolve
+            return final_result_now(hooks, tool, definition.stored(result), resolve)
+
+        if type(result) is not Failure and not hasattr(result, "__await__"):
+            self._log.complete_late(attempt, final)
 
     def _pause_attempt(
         self, call: DispatchedCall, attempt: StartedAttempt, error: BaseException

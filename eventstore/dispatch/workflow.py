@@ -79,8 +79,11 @@ class DispatchWorkflow:
             TypeError: one of them is neither a call nor an id.
         """
         requested = list(tools)
-        if not all(isinstance(cast("object", tool), Tool | str) for tool in requested):
-            raise TypeError("dispatch() takes the Tools that record() or request() gave, or ids")
+        for tool in requested:
+            if not isinstance(cast("object", tool), Tool | str):
+                raise TypeError(
+                    "dispatch() takes the Tools that record() or request() gave, or ids"
+                )
         return Batch(requested, stop_signal)
 
     def dispatch(self, batch: Batch) -> Workflow[list[Tool]]:
@@ -95,19 +98,20 @@ class DispatchWorkflow:
     def _look_up(self, batch: Batch) -> Workflow[None]:
         """Find the calls that were passed by their ids."""
         known: Mapping[str, Tool] = {}
-        if any(isinstance(tool, str) for tool in batch.requested):
+        names = [tool for tool in batch.requested if isinstance(tool, str)]
+        if names:
             known = yield from read(lambda: self.conversation.tools)
-        for tool in batch.requested:
-            if isinstance(tool, str) and tool not in known:
-                raise UnknownCall(tool, self.conversation.id)
+        for name in names:
+            if name not in known:
+                raise UnknownCall(name, self.conversation.id)
         batch.calls = self.calls_of(batch, known)
 
     def calls_of(self, batch: Batch, known: Mapping[str, Tool]) -> list[DispatchedCall]:
         """Return the calls of a batch; `known` are the calls of the conversation by id."""
-        found = (known.get(tool) if isinstance(tool, str) else tool for tool in batch.requested)
         now = self.options.clock()
         calls: list[DispatchedCall] = []
-        for tool in found:
+        for asked in batch.requested:
+            tool = known.get(asked) if isinstance(asked, str) else asked
             if tool is not None:
                 call = DispatchedCall(tool, self.tools.get(tool.call.name))
                 call.waits = not is_due(tool.status, now) or call.may_have_run

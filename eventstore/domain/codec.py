@@ -27,7 +27,13 @@ from eventstore.domain.events import (
     UnknownEvent,
 )
 from eventstore.domain.json_types import JsonObject
-from eventstore.domain.nesting import MAX_LEVELS, nests_too_deeply, too_deep, with_texts
+from eventstore.domain.nesting import (
+    MAX_LEVELS,
+    SHALLOW_SIZE,
+    nests_too_deeply,
+    too_deep,
+    with_texts,
+)
 from eventstore.errors import UnencodableEvent
 
 E = TypeVar("E", bound=Event)
@@ -118,7 +124,7 @@ def as_stored(event: E, *, measured: bool = False) -> tuple[E, bytes]:
             f"{type(event).__name__} could not be read back ({error}): "
             "pass values of the types that its fields declare"
         ) from error
-    if not measured and nests_too_deeply(payload):
+    if len(payload) > SHALLOW_SIZE and not measured and nests_too_deeply(payload):
         _require_levels(stored)
     return stored, payload
 

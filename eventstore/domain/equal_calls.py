@@ -20,7 +20,7 @@ from eventstore.domain.arguments import checked
 from eventstore.domain.calls import FunctionCall
 from eventstore.domain.events import FORKED, NOT_EXECUTED, ToolRejected
 from eventstore.domain.json_types import JsonObject, as_whole_number, with_leaves
-from eventstore.domain.statuses import Failed, Rejected
+from eventstore.domain.statuses import Failed, Rejected, Running
 from eventstore.domain.tool import Tool
 
 EqualCalls: TypeAlias = Literal["refuse", "answer", "run"]
@@ -118,10 +118,10 @@ class SameEffect(msgspec.Struct, frozen=True, eq=False):
 
 def stands_in_the_way(tool: Tool) -> bool:
     """Return whether a call may have taken effect, or is to run again, as far as is known here."""
-    if tool.in_doubt or tool.retry_announced:
-        return True
     status = tool.status
-    return type(status) is Failed and status.failure.code == FORKED
+    if type(status) is Failed:
+        return tool.in_doubt or tool.retry_announced or status.failure.code == FORKED
+    return type(status) is Running or tool.ended_in_doubt or tool.retry_announced
 
 
 _encode = msgspec.json.Encoder(order="deterministic").encode

@@ -21,7 +21,14 @@ import msgspec
 import xxhash
 from msgspec import to_builtins
 
-from eventstore.domain.nesting import MAX_LEVELS, Path, nests_too_deeply, shown_path, too_deep
+from eventstore.domain.nesting import (
+    MAX_LEVELS,
+    SHALLOW_SIZE,
+    Path,
+    nests_too_deeply,
+    shown_path,
+    too_deep,
+)
 from eventstore.errors import UnhashableArguments
 
 if TYPE_CHECKING:
@@ -53,7 +60,8 @@ def canonical(name: str, arguments: object) -> bytes:
         raise _nested(place) from error
     except Exception as error:
         raise _fault(name, arguments) or UnhashableArguments("$", _describe(error)) from error
-    if nests_too_deeply(data, MAX_LEVELS + 1):  # the list of name and arguments is one
+    # The list of name and arguments is a level, too.
+    if len(data) > SHALLOW_SIZE and nests_too_deeply(data, MAX_LEVELS + 1):
         raise _nested(too_deep(arguments) or "$")
     # A NaN or infinity is silently written as null: look for one, but only where there is a null.
     if b"null" in data and _may_not_be_finite(arguments) and (fault := _fault(name, arguments)):

@@ -99,6 +99,10 @@ def evolve(
     return STEPS[event.tag](tool, event, at, fingerprint)
 
 
+DECISIONS = frozenset({ToolApproved, ToolRejected})
+"""The events that `check_decision` looks at."""
+
+
 def check_decision(before: Tool, event: ToolEvent) -> None:
     """Raise an error if a decision must not be written, though a log may hold one like it.
 

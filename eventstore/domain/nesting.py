@@ -17,6 +17,8 @@ from typing import Any, TypeAlias, cast
 import msgspec
 
 MAX_LEVELS = 200
+SHALLOW_SIZE = 2 * MAX_LEVELS
+"""Characters of the longest JSON text that has no room for more levels."""
 
 # The path from a value down to one inside it: (the path to its container, key or index).
 Path: TypeAlias = tuple["Path", str | int] | None

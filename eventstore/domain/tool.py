@@ -104,10 +104,10 @@ class Tool(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         It is started again by the number of its next attempt alone. An attempt under way is one
         without an end: no log can tell the two apart.
         """
+        if self.ended_in_doubt:
+            return True
         status = self.status
-        if type(status) is Failed:
-            return self.ended_in_doubt or status.failure.leaves_doubt
-        return self.ended_in_doubt or type(status) is Running
+        return type(status) is Running or (type(status) is Failed and status.failure.leaves_doubt)
 
     @property
     def effective_call(self) -> FunctionCall:

@@ -347,7 +347,7 @@ async def running_unchanged(
     start = commands.start(calls.conversation_id, tool.id, checked=tool, claim=claim)
     attempt: AsyncAttempt | None = None
     try:
-        with claim.unless_refused():
+        with claim:
             attempt = await begin_attempt(session, start, claim.hold)
     except IllegalTransition:
         now = await session.call(lambda: calls.now(tool.id))

@@ -11,7 +11,7 @@ from eventstore.domain.anchors import anchor
 from eventstore.domain.codec import DECODERS, Decoders, decode, stored_levels
 from eventstore.domain.events import Recorded, UnknownEvent
 from eventstore.domain.fingerprint import PREFIX
-from eventstore.domain.nesting import MAX_LEVELS, nests_too_deeply
+from eventstore.domain.nesting import SHALLOW_SIZE, nests_too_deeply
 from eventstore.errors import StoreCorrupt
 from eventstore.storage.interface import Draft
 
@@ -52,8 +52,6 @@ MarkRow = tuple[int, bytearray, int, int]
 IdRow = tuple[int, int, bytearray, int]
 """The columns of the table of given ids."""
 
-
-_MAY_NEST = 2 * MAX_LEVELS  # characters
 
 BEFORE_ALL = -(2**31)
 """A version below all that the column's 32 bits hold, so below a damaged one, too."""
@@ -175,7 +173,7 @@ def recorded(
             event: Any
             _ = version + at  # raises TypeError where one of them is no number
             try:
-                if len(payload) > _MAY_NEST and nests_too_deeply(payload, stored_levels(tag)):
+                if len(payload) > SHALLOW_SIZE and nests_too_deeply(payload, stored_levels(tag)):
                     event = decode(tag, schema, payload)
                 else:
                     event = decoders[tag, schema](payload)
