@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from msgspec import to_builtins
@@ -554,7 +554,7 @@ def detached_copy(tool: Tool) -> Tool:
     if type(status) in _SETTLED:
         return tool
     # Three times as fast as `msgspec.structs.replace`.
-    copy: Tool = tool.__copy__()  # type: ignore[attr-defined]
+    copy = cast("Tool", cast("Any", tool).__copy__())
     force_setattr(copy, "call", _detached_call(tool.call))
     if tool.edit is not None:
         force_setattr(copy, "edit", _detached_call(tool.edit))

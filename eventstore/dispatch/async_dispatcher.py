@@ -33,7 +33,7 @@ from eventstore.dispatch.effects import (
 )
 from eventstore.dispatch.function_tool import is_async
 from eventstore.dispatch.setup import DispatcherSetup
-from eventstore.dispatch.threads import background_thread, most_severe, result_of
+from eventstore.dispatch.threads import background_thread, is_in_loop, most_severe, result_of
 from eventstore.domain.tool import Tool
 from eventstore.policies.gate_checks import is_awaitable
 from eventstore.policies.gates import AsyncToolGate, GateDecision, Question, ToolGateContext
@@ -256,15 +256,7 @@ def _cancelled_before(
 
 def _is_abandoned(error: BaseException) -> bool:
     """Return whether a coroutine is thrown away, because its loop was closed: it cannot await."""
-    import asyncio
-
-    if not isinstance(error, GeneratorExit):
-        return False
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return True
-    return False
+    return isinstance(error, GeneratorExit) and not is_in_loop()
 
 
 def _is_cancelled() -> bool:

@@ -92,6 +92,21 @@ def run_all(functions: Sequence[Callable[[], None]], max_threads: int) -> list[B
     return errors
 
 
+def is_in_loop() -> bool:
+    """Return whether an event loop runs in this thread.
+
+    What runs in the handler of the error that tells would have that for its `__context__`, in the
+    place of its own.
+    """
+    import asyncio  # slow to load, and seldom needed here
+
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
 def resolve_awaitable(value: Any, timeout: float | None = None) -> Any:
     """Return the value; if it is awaitable, its result, from an event loop of its own.
 
@@ -113,11 +128,8 @@ def resolve_awaitable(value: Any, timeout: float | None = None) -> Any:
     def run() -> object:
         return asyncio.run(result(value))
 
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return run()
-    return run_in_thread(run)  # the event loop of this thread is busy further up the stack
+    # A loop of this thread is busy further up the stack.
+    return run_in_thread(run) if is_in_loop() else run()
 
 
 def interrupt_behind(error: BaseException) -> BaseException | None:

@@ -4,8 +4,9 @@
 2. A cancel, Ctrl-C and an exit leave a doubt, and so does each sign of one (`doubtful_errors`) in
    the exception or in what it came from: its `__cause__`, its `__context__` and the exceptions that
    it holds, as `URLError.reason` does. In a group, one doubt is enough.
-3. The effect was surely still to come where the exception says so, or its `__cause__`. An error of
-   the system under one that says so explains it, and is no doubt.
+3. The effect was surely still to come where the exception says so, or its `__cause__`. Errors of
+   the system from which a library made such an exception are no doubt. What the host's own code
+   handled meanwhile may be the error of an earlier try.
 4. Every other exception says nothing (`says_of_effect` returns None). Whether that leaves a doubt
    is for the effect of the tool to say; see `FunctionTool`.
 """
@@ -13,10 +14,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from eventstore.domain.doubtful_errors import Sign, is_of_system, sign_of
-from eventstore.domain.foreign_errors import CAUSES_KEPT, dig, or_none
+from eventstore.domain.doubtful_errors import Sign, is_of_system, sign_of, was_handled_in
+from eventstore.domain.foreign_errors import dig, or_none, package_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -37,6 +38,10 @@ _WORDS_OF_ENDS = {
 }
 
 _HELD = ("reason", "orig")  # where exceptions keep the one that they were made of
+Packages: TypeAlias = frozenset[str]
+NO_PACKAGES: Packages = frozenset()
+
+_MOST_SEEN = 64  # what came from more exceptions is in doubt
 
 
 def text_of_doubt(said: str | None, code: str | None) -> str:
@@ -82,30 +87,44 @@ class _Chain:
     def __init__(self) -> None:
         self._seen: set[int] = set()
 
-    def word(self, error: BaseException, *, explained: bool = False) -> bool | None:
-        """Return the word of an exception; `explained`: one that says more was made of it."""
-        if id(error) in self._seen or len(self._seen) > CAUSES_KEPT:
+    def word(self, error: BaseException, explained_by: Packages = NO_PACKAGES) -> bool | None:
+        """Return the word of an exception.
+
+        `explained_by`: the libraries that made one of it that says more.
+        """
+        if id(error) in self._seen:
             return None
+        if len(self._seen) >= _MOST_SEEN:
+            return True
         self._seen.add(id(error))
         own = dig(error, "in_doubt")
         if isinstance(own, bool):
             return own
-        if isinstance(error, BaseExceptionGroup):
+        word = self._of_one(error, explained_by)
+        if word is not True and isinstance(error, BaseExceptionGroup):
             group = cast("BaseExceptionGroup[BaseException]", error)
             return _of_all([self.word(each) for each in group.exceptions])
-        if unknown_outcome(error) in ENDED_FROM_OUTSIDE and not explained:
+        return word
+
+    def _of_one(self, error: BaseException, explained_by: Packages) -> bool | None:
+        """Return the word of an exception and of what it came from, without that of a group."""
+        if unknown_outcome(error) in ENDED_FROM_OUTSIDE and not explained_by:
             return True
         sign = sign_of(error)
-        is_explained = explained and is_of_system(error)
-        if sign is Sign.DOUBT and not is_explained:
+        if not is_of_system(error):
+            explained_by = NO_PACKAGES
+        if sign is Sign.DOUBT and not explained_by:
             return True
-        explains = sign is Sign.BEFORE or is_explained
-        causes = [self.word(each, explained=explains) for each in _causes_of(error)]
+        if sign is Sign.BEFORE:
+            explained_by |= {package_of(type(error))}
+        causes = [self.word(each, explained_by) for each in _causes_of(error)]
         context = error.__context__
-        behind = None if context is None else self.word(context, explained=explains)
-        if behind is True or sign is not None:
-            causes.append(behind)
-        return _of_one(sign, causes)
+        if context is not None:
+            is_own = was_handled_in(context, explained_by)
+            behind = self.word(context, explained_by if is_own else NO_PACKAGES)
+            if behind is True or sign is not None:
+                causes.append(behind)
+        return _judged(sign, causes)
 
 
 def _causes_of(error: BaseException) -> Iterator[BaseException]:
@@ -114,13 +133,15 @@ def _causes_of(error: BaseException) -> Iterator[BaseException]:
     return (each for each in held if isinstance(each, BaseException))
 
 
-def _of_one(sign: Sign | None, causes: Iterable[bool | None]) -> bool | None:
+def _judged(sign: Sign | None, causes: Iterable[bool | None]) -> bool | None:
     words = set(causes)
     if True in words:
         return True
+    if sign is Sign.LAST_TRY or (sign is Sign.ASK_LAST_TRY and False in words):
+        return None
     if False in words or sign in (Sign.BEFORE, Sign.ASK_BEFORE):
         return False
-    return True if sign is Sign.ASK_DOUBT else None
+    return True if sign in (Sign.ASK_DOUBT, Sign.ASK_LAST_TRY) else None
 
 
 def _of_all(words: list[bool | None]) -> bool | None:

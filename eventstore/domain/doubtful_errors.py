@@ -6,6 +6,8 @@
 3. `DOUBT`: something was sent, or may have been, and its answer did not come whole.
 4. `ASK_DOUBT` and `ASK_BEFORE`: the class covers both. What it wraps decides; the second word holds
    where that says nothing.
+5. `LAST_TRY` and `ASK_LAST_TRY`: the client tries again by itself, and raises the error of its last
+   try. That nothing of this one was sent says nothing of those before it.
 """
 
 from __future__ import annotations
@@ -25,6 +27,8 @@ class Sign(Enum):
     DOUBT = auto()
     ASK_DOUBT = auto()
     ASK_BEFORE = auto()
+    LAST_TRY = auto()
+    ASK_LAST_TRY = auto()
 
 
 _CONNECT_PHASE = "ConnectError ConnectTimeout PoolTimeout ProxyError UnsupportedProtocol InvalidURL"
@@ -34,14 +38,14 @@ _CLASSES: tuple[tuple[Sign, str, str], ...] = (
     (Sign.BEFORE, "builtins", "ConnectionRefusedError"),
     (Sign.DOUBT, "builtins", "ConnectionError TimeoutError"),
     (Sign.BEFORE, "socket", "gaierror herror"),
-    (Sign.BEFORE, "ssl", "SSLError"),
+    (Sign.BEFORE, "ssl", "SSLError"),  # but see `_of_ssl`
     (Sign.DOUBT, "ssl", "SSLEOFError SSLSyscallError SSLZeroReturnError"),
     (Sign.DOUBT, "asyncio", "CancelledError IncompleteReadError"),
     (Sign.DOUBT, "concurrent", "BrokenExecutor CancelledError"),
     (Sign.DOUBT, "multiprocessing", "TimeoutError"),
     (Sign.DOUBT, "subprocess", "TimeoutExpired"),
-    (Sign.DOUBT, "http", "BadStatusLine IncompleteRead LineTooLong"),
-    (Sign.BEFORE, "http", "InvalidURL"),
+    (Sign.DOUBT, "http", "HTTPException"),  # of an answer that cannot be read
+    (Sign.BEFORE, "http", "InvalidURL NotConnected CannotSendRequest CannotSendHeader"),
     (Sign.ASK_DOUBT, "urllib", "URLError"),
     (Sign.DOUBT, "urllib", "ContentTooShortError"),
     (Sign.DOUBT, "smtplib", "SMTPServerDisconnected"),
@@ -64,27 +68,30 @@ _CLASSES: tuple[tuple[Sign, str, str], ...] = (
     (Sign.ASK_DOUBT, "urllib3", "MaxRetryError"),
     (Sign.ASK_BEFORE, "urllib3", "ProxyError SSLError"),
     (Sign.BEFORE, "aiohttp", "ClientConnectorError ConnectionTimeoutError InvalidURL"),
-    (Sign.DOUBT, "aiohttp", "ClientConnectionError ClientPayloadError"),
+    (Sign.DOUBT, "aiohttp", "ClientConnectionError ClientPayloadError BadHttpMessage"),
+    (Sign.DOUBT, "aiohttp", "PayloadEncodingError"),
+    (Sign.DOUBT, "h11", "ProtocolError"),
     (Sign.DOUBT, "websockets", "ConnectionClosed"),
     (Sign.BEFORE, "websockets", "InvalidHandshake"),
     (Sign.DOUBT, "anyio", "BrokenResourceError ClosedResourceError EndOfStream IncompleteRead"),
     (Sign.DOUBT, "trio", "BrokenResourceError ClosedResourceError TooSlowError"),
     # clients of services
-    (Sign.BEFORE, "botocore", "ConnectTimeoutError EndpointConnectionError NoRegionError"),
-    (Sign.BEFORE, "botocore", "ProxyConnectionError SSLError ParamValidationError"),
-    (Sign.BEFORE, "botocore", "NoCredentialsError PartialCredentialsError UnknownEndpointError"),
+    (Sign.LAST_TRY, "botocore", "ConnectTimeoutError EndpointConnectionError SSLError"),
+    (Sign.LAST_TRY, "botocore", "ProxyConnectionError"),
+    (Sign.BEFORE, "botocore", "NoRegionError ParamValidationError UnknownEndpointError"),
+    (Sign.BEFORE, "botocore", "NoCredentialsError PartialCredentialsError"),
     (Sign.BEFORE, "botocore", "CredentialRetrievalError TokenRetrievalError"),
     (Sign.DOUBT, "botocore", "ConnectionError HTTPClientError IncompleteReadError"),
     (Sign.DOUBT, "botocore", "ResponseParserError"),
-    (Sign.BEFORE, "azure", "ServiceRequestError"),
+    (Sign.LAST_TRY, "azure", "ServiceRequestError"),
     (Sign.DOUBT, "azure", "ServiceResponseError IncompleteReadError DecodeError"),
     (Sign.DOUBT, "google", "Cancelled DeadlineExceeded GatewayTimeout RetryError Unknown"),
     (Sign.DOUBT, "google", "InternalServerError ServiceUnavailable"),
-    *((Sign.ASK_DOUBT, name, "APIConnectionError") for name in ("anthropic", "openai", "stripe")),
-    *(
-        (Sign.ASK_DOUBT, package, "ConnectionError ConnectionTimeout")
-        for package in ("elastic_transport", "opensearchpy")
-    ),
+    (Sign.ASK_LAST_TRY, "anthropic", "APIConnectionError"),
+    (Sign.ASK_LAST_TRY, "openai", "APIConnectionError"),
+    (Sign.ASK_LAST_TRY, "stripe", "APIConnectionError"),
+    (Sign.ASK_LAST_TRY, "elastic_transport", "ConnectionError ConnectionTimeout"),
+    (Sign.ASK_LAST_TRY, "opensearchpy", "ConnectionError ConnectionTimeout"),
     (Sign.DOUBT, "paramiko", "ChannelException"),
     (Sign.BEFORE, "paramiko", "AuthenticationException NoValidConnectionsError"),
     (Sign.DOUBT, "pika", "AMQPConnectionError ConnectionClosed StreamLostError"),
@@ -94,7 +101,7 @@ _CLASSES: tuple[tuple[Sign, str, str], ...] = (
     (Sign.BEFORE, "psycopg", "ConnectionTimeout"),
     (Sign.BEFORE, "psycopg_pool", "PoolTimeout PoolClosed TooManyRequests"),
     (Sign.DOUBT, "asyncpg", "ConnectionDoesNotExistError"),
-    (Sign.ASK_DOUBT, "redis", "ConnectionError TimeoutError"),
+    (Sign.ASK_LAST_TRY, "redis", "ConnectionError TimeoutError"),
     (Sign.BEFORE, "redis", "AuthenticationError BusyLoadingError MaxConnectionsError"),
     (Sign.DOUBT, "pymongo", "ConnectionFailure ExecutionTimeout WTimeoutError"),
     (Sign.BEFORE, "pymongo", "ServerSelectionTimeoutError WaitQueueTimeoutError"),
@@ -120,20 +127,27 @@ _NO_CONNECTION = re.compile(
 _REFUSED_NUMBERS = frozenset({1040, 1044, 1045, 1049, 1129, 1130, 2002, 2003, 2005})
 _LOST_NUMBERS = frozenset({1053, 1927, 2006, 2013, 2055, 4031})
 
-_LOST_CODES = frozenset({"CANCELLED", "DEADLINE_EXCEEDED", "INTERNAL", "UNAVAILABLE", "UNKNOWN"})
+_TRANSFERS = frozenset({"read", "recv", "recv_into", "write", "send", "sendall"})
+
+_LOST_CODES = frozenset(
+    {"CANCELLED", "DATA_LOSS", "DEADLINE_EXCEEDED", "INTERNAL", "UNAVAILABLE", "UNKNOWN"}
+)
+_TOO_LARGE_ANSWER = re.compile("[Rr]eceived message larger than max")
 _NOT_CONNECTED = re.compile("failed to connect to all addresses|DNS resolution failed")
 
 # The MCP SDK's own code of a request without an answer, and of a connection that was closed.
 _MCP_LOST = frozenset({408, -32000, -32001})
 
 _FIRST_SIGNAL = 128  # what a shell adds to the number of the signal that ended a program
+_TIMED_OUT = 124  # of the program `timeout`
 
 
 def sign_of(error: BaseException) -> Sign | None:
     """Return what the exception itself says of the effect, without what it wraps; None: nothing."""
     if (judge := _judge_of(error)) is not None and (sign := or_none(judge, error)) is not None:
         return sign
-    if (sign := by_class(error, _BY_CLASS)) is not None and sign is not Sign.ASK_DOUBT:
+    asks = (Sign.ASK_DOUBT, Sign.ASK_LAST_TRY)
+    if (sign := by_class(error, _BY_CLASS)) is not None and sign not in asks:
         return sign
     if or_none(status_of, error) in _GATEWAY_STATUSES:
         return Sign.DOUBT
@@ -146,19 +160,37 @@ def is_of_system(error: BaseException) -> bool:
     return isinstance(error, OSError) or package_of(type(error)) in _SYSTEM
 
 
+def was_handled_in(error: BaseException, packages: frozenset[str]) -> bool:
+    """Return whether code of one of the packages, or of the system, handled the exception."""
+    if not packages or error.__traceback__ is None:
+        return False
+    module = str(error.__traceback__.tb_frame.f_globals.get("__name__"))
+    return module.partition(".")[0] in packages | _SYSTEM
+
+
 def _judge_of(error: BaseException) -> Callable[[Any], Sign | None] | None:
     """Return what reads the words of the nearest base whose package has some, or None."""
     packages = (package_of(cls) for cls in type(error).__mro__)
     return next((_JUDGES[package] for package in packages if package in _JUDGES), None)
 
 
+def _of_ssl(error: BaseException) -> Sign | None:
+    """Return the sign of an error of TLS that came after the handshake, in what was read."""
+    place = error.__traceback__
+    while place is not None:
+        frame = place.tb_frame
+        if frame.f_globals.get("__name__") == "ssl" and frame.f_code.co_name in _TRANSFERS:
+            return Sign.DOUBT
+        place = place.tb_next
+    return None
+
+
 def _of_grpc(error: Any) -> Sign | None:
     """Return the sign of a status of gRPC."""
-    name = str(error.code().name)
+    name, details = str(error.code().name), str(or_none(error.details))
     if name in _LOST_CODES:
-        is_before = _NOT_CONNECTED.search(str(or_none(error.details)))
-        return Sign.BEFORE if is_before else Sign.DOUBT
-    return Sign.BEFORE
+        return Sign.BEFORE if _NOT_CONNECTED.search(details) else Sign.DOUBT
+    return Sign.DOUBT if _TOO_LARGE_ANSWER.search(details) else Sign.BEFORE
 
 
 def _of_postgresql(error: Any) -> Sign | None:
@@ -198,8 +230,8 @@ def _of_sqlite(error: Any) -> Sign | None:
 def _of_subprocess(error: Any) -> Sign | None:
     """Return the sign of a program that a signal has ended."""
     status = dig(error, "returncode")
-    is_killed = isinstance(status, int) and (status < 0 or status > _FIRST_SIGNAL)
-    return Sign.DOUBT if is_killed else None
+    is_ended = isinstance(status, int) and (status < 0 or status > _FIRST_SIGNAL)
+    return Sign.DOUBT if is_ended or status == _TIMED_OUT else None
 
 
 def _of_mcp(error: Any) -> Sign | None:
@@ -214,6 +246,7 @@ def _each(packages: str, judge: Callable[[Any], Sign | None]) -> Iterable[Any]:
 
 _JUDGES: dict[str, Callable[[Any], Sign | None]] = dict(
     (
+        *_each("ssl", _of_ssl),
         *_each("grpc", _of_grpc),
         *_each("psycopg psycopg2 asyncpg pyodbc", _of_postgresql),
         *_each("pymysql MySQLdb mysql mariadb aiomysql asyncmy", _of_mysql),

@@ -48,6 +48,40 @@ def raised_meanwhile(error: BaseException, first: BaseException) -> BaseExceptio
     return error
 
 
+def second_try(first: BaseException, second: BaseException, cause: BaseException) -> BaseException:
+    """Return the error of a tool's second try, raised from its cause after the first has failed."""
+    try:
+        try:
+            raise first
+        except type(first):
+            try:
+                raise cause
+            except type(cause):
+                raise second from cause
+    except type(second) as error:
+        return error
+
+
+def broken_tls(*, handshake: bool) -> BaseException:
+    """Return the error of TLS that reads what is no TLS, in the handshake or after it."""
+    incoming = ssl.MemoryBIO()
+    tls = ssl.create_default_context().wrap_bio(incoming, ssl.MemoryBIO(), server_hostname="bank")
+    incoming.write(b"HTTP/1.1 502 Bad Gateway")
+    try:
+        tls.do_handshake() if handshake else tls.read()
+    except ssl.SSLError as error:
+        return error
+    raise AssertionError
+
+
+def a_hundred_causes(last: BaseException) -> BaseException:
+    """Return an error that was raised from a hundred others."""
+    for number in range(100):
+        last = caused(BankError(str(number)), last)
+    return last
+
+
+REFUSED = ConnectionRefusedError("refused")
 DOUBTS: list[BaseException] = [
     TimeoutError("read timed out"),
     ConnectionResetError("reset"),
@@ -66,7 +100,15 @@ DOUBTS: list[BaseException] = [
     caused(BankError("no answer"), httpx.ReadTimeout("read timed out")),
     raised_meanwhile(BankError("no answer"), ConnectionResetError("reset")),
     raised_meanwhile(ConnectionRefusedError("the second try"), httpx.ReadTimeout("the first")),
+    second_try(TimeoutError("late"), httpx.ConnectError("down"), ConnectionRefusedError("no")),
+    second_try(TimeoutError("late"), urllib.error.URLError(REFUSED), REFUSED),
     ExceptionGroup("two", [ValueError("x"), httpx.ReadTimeout("late")]),
+    ExceptionGroup("many", [*[httpx.ConnectError("down")] * 20, httpx.ReadTimeout("late")]),
+    caused(ExceptionGroup("one", [httpx.ConnectError("down")]), httpx.ReadTimeout("late")),
+    a_hundred_causes(ValueError("x")),
+    broken_tls(handshake=False),
+    http.client.HTTPException("got more than 100 headers"),
+    subprocess.CalledProcessError(124, "timeout 1 pay"),
     httpx.HTTPStatusError(
         "504",
         request=httpx.Request("POST", "https://bank.example"),
@@ -77,6 +119,8 @@ BEFORE: list[BaseException] = [
     ConnectionRefusedError("refused"),
     socket.gaierror("no such name"),
     ssl.SSLCertVerificationError("expired"),
+    broken_tls(handshake=True),
+    http.client.CannotSendRequest("Idle"),
     urllib.error.URLError(ConnectionRefusedError("refused")),
     httpx.ConnectError("refused"),
     caused(httpx.ConnectError("TLS"), ConnectionResetError("reset")),
@@ -121,10 +165,26 @@ def test_an_exception_says_what_it_leaves_open(error: BaseException, word: bool 
         ("requests", lambda m: m.ConnectionError(ConnectionRefusedError("no")), False),
         ("aiohttp", lambda m: m.ServerDisconnectedError(), True),
         ("aiohttp", lambda m: m.ConnectionTimeoutError(), False),
+        (
+            "aiohttp",
+            lambda m: caused(
+                m.ClientResponseError(None, (), status=400), m.http_exceptions.BadStatusLine("\0")
+            ),
+            True,
+        ),
         ("urllib3", lambda m: m.exceptions.ProtocolError("reset"), True),
         ("urllib3", lambda m: m.exceptions.NewConnectionError(None, "no"), False),
         ("botocore.exceptions", lambda m: m.ReadTimeoutError(endpoint_url="x"), True),
-        ("botocore.exceptions", lambda m: m.EndpointConnectionError(endpoint_url="x"), False),
+        ("botocore.exceptions", lambda m: m.EndpointConnectionError(endpoint_url="x"), None),
+        ("botocore.exceptions", lambda m: m.ParamValidationError(report="x"), False),
+        (
+            "openai",
+            lambda m: caused(
+                m.APIConnectionError(request=httpx.Request("POST", "https://x.example")),
+                httpx.ConnectError("the last try"),
+            ),
+            None,
+        ),
         ("psycopg", lambda m: m.OperationalError("server closed the connection"), True),
         ("psycopg", lambda m: m.errors.AdminShutdown("terminating"), True),
         ("psycopg", lambda m: m.errors.UniqueViolation("twice"), None),
@@ -138,6 +198,58 @@ def test_errors_of_libraries_are_known(
 ) -> None:
     """The errors are those of the libraries themselves."""
     assert says_of_effect(make_error(pytest.importorskip(module))) is word
+
+
+@pytest.mark.parametrize(
+    ("status", "details", "word"),
+    [
+        ("UNAVAILABLE", "Socket closed", True),
+        ("UNAVAILABLE", "failed to connect to all addresses", False),
+        ("DATA_LOSS", "", True),
+        ("RESOURCE_EXHAUSTED", "quota", False),
+        ("RESOURCE_EXHAUSTED", "CLIENT: Received message larger than max (9 vs. 4)", True),
+        ("RESOURCE_EXHAUSTED", "CLIENT: Sent message larger than max (9 vs. 4)", False),
+    ],
+)
+def test_the_status_and_details_of_grpc_are_read(status: str, details: str, word: bool) -> None:
+    """The class stands in for that of `grpcio`, which no extra of ours installs."""
+    named = type("Code", (), {"name": status})
+    members = {"__module__": "grpc._channel", "code": named, "details": lambda _: details}
+    assert says_of_effect(type("_InactiveRpcError", (Exception,), members)()) is word
+
+
+def test_a_timeout_before_the_connection_stood_is_sure_with_asyncio() -> None:
+    """The cancel by which the event loop ended the wait belongs to it."""
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as server:
+        address = server.getsockname()
+        with socket.create_connection(address):  # the queue is full
+
+            async def ask() -> None:
+                async with httpx.AsyncClient(timeout=0.05) as client:
+                    await client.post(f"http://{address[0]}:{address[1]}", content=b"pay")
+
+            with pytest.raises(httpx.ConnectTimeout) as caught:
+                asyncio.run(ask())
+    assert says_of_effect(caught.value) is False
+
+
+def test_an_async_tool_of_a_dispatcher_keeps_the_error_of_its_first_try(
+    kind: str, chat: Conversation
+) -> None:
+    """The refusal of the second one stands in front of it."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        unused_port = server.getsockname()[1]
+
+    async def pay() -> None:
+        try:
+            raising(TimeoutError("late"))()
+        except TimeoutError:
+            await asyncio.open_connection("127.0.0.1", unused_port)
+
+    tool = FunctionTool(pay, effect="mutating", retry=RetryPolicy(3))
+    (done,) = make(kind, chat, [tool], sleep=Waits()).dispatch([chat.request("pay")])
+    assert done.in_doubt
+    assert done.attempts == 1
 
 
 class Effect:
