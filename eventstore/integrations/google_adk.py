@@ -11,7 +11,10 @@
    the revision that was asked about, for ADK asks about the model's arguments, and keeps no other.
 4. `resume` says the user's last words again. Responses that the log has come from the log, and so
    do the answers to calls that ran; ADK itself runs the calls that are open.
-5. An agent that is run as a tool has a session of its own, which is part of the call.
+5. The arguments that run are those of the log. What a plugin before this one has changed is an
+   edit. ADK calls the agent's own `before_tool_callback` after this plugin: what that changes, or
+   answers in place of the tool, is not seen here.
+6. An agent that is run as a tool has a session of its own, which is part of the call.
 """
 
 from __future__ import annotations
@@ -26,15 +29,21 @@ from copy import deepcopy
 from itertools import groupby, islice
 from typing import TYPE_CHECKING, Any, Final, get_type_hints
 
+from msgspec.structs import replace
+
 from eventstore.aio.conversation import AsyncConversation
+from eventstore.domain.decision_errors import CallChanged
 from eventstore.domain.failure import ErrorKind, Failure
+from eventstore.domain.revision import Revision
 from eventstore.domain.statuses import Approved, Pending
 from eventstore.integrations.extras import missing_extra
 from eventstore.integrations.recorded_calls import (
     AsyncRecordedCalls,
     first_seen,
+    host_edit,
     may_run,
     seen_at_pause,
+    shown_revision,
     shown_text,
     validation_failure,
 )
@@ -199,11 +208,13 @@ class Ledger(BasePlugin):
         call = await self._call(tool, tool_context)
         if call is None or type(tool) is BaseTool:  # ADK answers to a name that no tool has
             return None
-        decided = await self._decided(await self._checked(call, tool), tool, tool_context)
+        edited = host_edit(call, tool_args)
+        call = await self._checked(call, tool, edited)
+        decided = await self._decided(call, tool, tool_context, edited)
         if decided is None:
             asked = await self._calls.now(call)
-            tool_context.request_confirmation(hint=_question(asked))
-            tool_context.state[_seen_key(asked)] = str(asked.revision)
+            tool_context.request_confirmation(hint=_question(asked, edited))
+            tool_context.state[_seen_key(asked)] = str(shown_revision(asked, edited))
             tool_context.actions.skip_summarization = True
             return {"error": _WAITS}
         call = decided
@@ -219,9 +230,8 @@ class Ledger(BasePlugin):
             )
         self._open[tool_context.function_call_id or ""] = attempt, stack
         _RUNS_A_CALL.set(self)
-        if call.edit is not None:
-            tool_args.clear()
-            tool_args.update(attempt.arguments)
+        tool_args.clear()
+        tool_args.update(attempt.arguments)
         return None
 
     async def after_tool_callback(
@@ -254,6 +264,21 @@ class Ledger(BasePlugin):
                 await attempt.fail(refused)
             else:
                 await attempt.complete(result)
+
+    async def on_run_error_callback(
+        self, *, invocation_context: InvocationContext, error: Exception
+    ) -> None:
+        """Record that a run ended under calls of which ADK told no end, as where a callback raised.
+
+        Whether their tools have run is not known.
+        """
+        if not self._is_own(invocation_context.session):
+            return
+        failure = replace(Failure.from_exception(error), in_doubt=True)
+        while self._open:
+            _, (attempt, stack) = self._open.popitem()
+            async with stack:
+                await attempt.fail(failure)
 
     async def on_tool_error_callback(
         self,
@@ -315,12 +340,13 @@ class Ledger(BasePlugin):
             return None
         return self._open.pop(context.function_call_id or "", None)
 
-    async def _checked(self, call: Tool, tool: BaseTool) -> Tool:
-        """Return a call, failed if its tool does not take its arguments."""
+    async def _checked(self, call: Tool, tool: BaseTool, edited: JsonObject | None) -> Tool:
+        """Return a call, failed if its tool does not take its arguments, or the `edited` ones."""
         if isinstance(call.status, Pending | Approved) and isinstance(tool, FunctionTool):
             if tool not in self._signatures:
                 self._signatures[tool] = _Signature(tool.func)
-            wrong = self._signatures[tool].wrong_argument(call.effective_call.arguments)
+            arguments = call.effective_call.arguments if edited is None else edited
+            wrong = self._signatures[tool].wrong_argument(arguments)
             if wrong is not None:
                 now = await self._calls.now(call)
                 if isinstance(now.status, Pending | Approved):
@@ -328,8 +354,12 @@ class Ledger(BasePlugin):
                 return now
         return call
 
-    async def _decided(self, call: Tool, tool: BaseTool, context: ToolContext) -> Tool | None:
+    async def _decided(
+        self, call: Tool, tool: BaseTool, context: ToolContext, edited: JsonObject | None
+    ) -> Tool | None:
         """Return a call once it is decided on, or needs no decision; None while it waits.
+
+        `edited` are the arguments to which an earlier plugin has changed the log's.
 
         Raises:
             CallChanged: the call is no longer as it was when ADK asked for the confirmation.
@@ -345,13 +375,21 @@ class Ledger(BasePlugin):
                     deepcopy(call.effective_call.arguments), context
                 )
             )
-            if not waits:
+            if not waits and edited is None:
                 return call
+            if not waits:
+                reason, seen = "edited by the host", first_seen(call)
+                return await self.chat.approve(call.id, edited, reason=reason, seen=seen)
             now = await self._calls.now(call)
             return None if isinstance(now.status, Pending) else now
-        seen = context.state.get(_seen_key(call)) or first_seen(call)
+        seen = Revision.parse(context.state.get(_seen_key(call)) or str(first_seen(call)))
+        if edited is not None:
+            now = await self._calls.now(call)
+            if seen != shown_revision(now, edited):
+                raise CallChanged("approved", now.revision, now)
+            seen = now.revision
         if confirmation.confirmed:
-            return await self.chat.approve(call.id, reason="by the host", seen=seen)
+            return await self.chat.approve(call.id, edited, reason="by the host", seen=seen)
         return await self.chat.reject(call.id, "by the host", seen=seen)
 
     async def _record_answer(self, call: Tool, answer: types.FunctionResponse) -> None:
@@ -380,11 +418,12 @@ class Ledger(BasePlugin):
         return {"error" if answer.is_error else "result": shown_text(answer)}
 
 
-def _question(call: Tool) -> str:
+def _question(call: Tool, edited: JsonObject | None) -> str:
     """Return what a confirmation asks; ADK adds the arguments of the model."""
-    if call.edit is None:
+    if call.edit is None and edited is None:
         return f"May {call.call.name}() run?"
-    arguments = json.dumps(call.effective_call.arguments, ensure_ascii=False)
+    in_force = call.effective_call.arguments if edited is None else edited
+    arguments = json.dumps(in_force, ensure_ascii=False)
     return f"May {call.call.name}() run, with {arguments}?"
 
 

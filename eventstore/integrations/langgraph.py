@@ -10,7 +10,9 @@
    seen is given again, and a call with a recorded end gives its answer.
 3. `interrupt()` in a tool pauses the call. A call of a tool in `needs_approval` interrupts the
    graph before it starts, until the log has a decision, or the host resumes with one.
-4. LangGraph checks arguments inside the tool's own invocation: refused arguments fail an attempt
+4. The arguments that run are those of the log. Where the graph has changed them, by a node or by
+   `update_state`, they are an edit: of a call that needs a decision it takes that, made on them.
+5. LangGraph checks arguments inside the tool's own invocation: refused arguments fail an attempt
    that has begun, with kind `validation`.
 
 A tool with a `handle_tool_error` of its own hides its exceptions: the text that it makes of one is
@@ -42,10 +44,12 @@ from eventstore.integrations.recorded_calls import (
     awaited_chat,
     blocking_chat,
     first_seen,
+    host_edit,
     is_done,
     may_run,
     running_unchanged,
     seen_unedited,
+    shown_revision,
     shown_text,
     validation_failure,
 )
@@ -61,7 +65,7 @@ try:
     )
     from langchain_core.runnables import Runnable, RunnableConfig
     from langchain_core.tools import BaseTool, ToolException
-    from langgraph.errors import GraphBubbleUp
+    from langgraph.errors import GraphBubbleUp, GraphInterrupt
     from langgraph.prebuilt.tool_node import ToolInvocationError
     from pydantic import ValidationError
 
@@ -157,12 +161,22 @@ class Ledger:
         Where several calls of one `ToolNode` may wait, it takes `tool_node`.
         """
         with step_of(request.runtime.config) as step:
-            return self._run(request, handler, step)
+            try:
+                return self._run(request, handler, step)
+            except GraphInterrupt:
+                if (used := step.used_answer()) is not None:
+                    used.forget()
+                raise
 
     async def awrap_tool_call(self, request: ToolCallRequest, handler: AsyncHandler) -> Returned:
         """Run a call; see `wrap_tool_call`."""
         with step_of(request.runtime.config) as step, step.running():
-            return await self._arun(request, handler, step)
+            try:
+                return await self._arun(request, handler, step)
+            except GraphInterrupt:
+                if (used := step.used_answer()) is not None:
+                    await used.aforget()
+                raise
 
     def _run(self, request: ToolCallRequest, handler: Handler, step: StepAnswers) -> Returned:
         tool = self._find(request)
@@ -172,7 +186,7 @@ class Ledger:
             return self._answer(tool, request)
         lease = DEFAULT_LEASE_SECONDS
         with self._chat.running(tool.id, pauses=GraphBubbleUp, lease=lease) as attempt:
-            errors = _ToolErrors()
+            errors = _ToolErrors(attempt.tool)
             try:
                 with errors.kept(), step.of_call(attempt.tool, request.runtime.config):
                     result = handler(self._watched(request, attempt))
@@ -202,7 +216,7 @@ class Ledger:
         async with running_unchanged(session, self._calls, tool, GraphBubbleUp) as attempt:
             if attempt is None:
                 return await self._arun(request, handler, step)
-            errors = _ToolErrors()
+            errors = _ToolErrors(attempt.tool)
             try:
                 with errors.kept(), step.of_call(attempt.tool, request.runtime.config):
                     result = await handler(self._watched(request, attempt))
@@ -341,16 +355,24 @@ class Ledger:
 
     def _find(self, request: ToolCallRequest) -> Tool:
         """Return the call in the log."""
-        call_id = request.tool_call["id"]
-        tool = self._calls.find(str(call_id))
+        asked = request.tool_call
+        call_id, name = str(asked["id"]), asked["name"]
+        tool = self._calls.find(call_id)
+        if tool is not None and not _is_same(tool, request):
+            tool = self._calls.find_made(call_id, name, asked["args"]) or tool
         if tool is None:
             raise LookupError(f"the log has no call {call_id!r}: record the model's response")
+        if tool.call.name != name:
+            raise LookupError(
+                f"call {call_id!r} is one of {tool.call.name!r} in the log, and of {name!r} in the "
+                "graph: give another call an id of its own, and record the response that makes it"
+            )
         return tool
 
     async def _found(self, request: ToolCallRequest) -> Tool:
         """Return the same; a call that was just recorded and needs no decision is not read."""
         new = self._calls.take_new(str(request.tool_call["id"]))
-        if new is not None and not self._asks(new, request):
+        if new is not None and _is_same(new, request) and not self._asks(new, request):
             return new
         return await self.call_blocking(lambda: self._find(request))
 
@@ -359,8 +381,12 @@ class Ledger:
         status = tool.status
         if not isinstance(status, Pending):
             return False
-        needs = tool.call.name in self._needs_approval
-        return needs or status.needs_decision or _is_edited(tool, request)
+        return self._needs_decision(tool) or _edit(tool, request) is not None
+
+    def _needs_decision(self, tool: Tool) -> bool:
+        status = tool.status
+        waits = isinstance(status, Pending) and status.needs_decision
+        return waits or tool.call.name in self._needs_approval
 
     def _decide(self, tool: Tool, request: ToolCallRequest, step: StepAnswers) -> Tool:
         """Record the host's answer for a call, if the log has no decision by now.
@@ -374,19 +400,21 @@ class Ledger:
         if not isinstance(now.status, Pending):
             return now
         answer = step.answer(now)
-        edited = request.tool_call["args"] if _is_edited(now, request) else None
-        if answer is None and edited is None:
-            step.ask(now, _question(now))
+        edited = _edit(now, request)
+        if answer is None and (edited is None or self._needs_decision(now)):
+            step.ask(now, edited)
         try:
             if answer is not None:
-                return self._decided(now, answer)
+                return self._decided(now, answer, edited)
             reason, seen = "edited by the host", first_seen(now)
             return self._chat.approve(now.id, edited, reason=reason, seen=seen)
         except CallChanged as changed:
-            step.ask(changed.now, _question(changed.now))
+            step.ask(changed.now, edited)
 
-    def _decided(self, tool: Tool, answer: HostAnswer) -> Tool:
+    def _decided(self, tool: Tool, answer: HostAnswer, edited: JsonObject | None) -> Tool:
         """Return a call with the decision that the host's answer stands for.
+
+        `edited` are the arguments that the graph has, where they are not the log's.
 
         Raises:
             CallChanged: the call is no longer as it was when the host was asked.
@@ -395,10 +423,14 @@ class Ledger:
         seen = answer.seen
         if answer.kind != "approval":  # its tool, or the graph in it, has asked
             return self._chat.approve(tool.id, reason="the graph went on", seen=seen)
+        if edited is not None:
+            if seen != shown_revision(tool, edited):
+                raise CallChanged("approved", tool.revision, tool)
+            seen = tool.revision
         said = answer.value
         decision: dict[str, Any] = said if isinstance(said, dict) else {"type": said}
         if decision["type"] in (True, "approve"):
-            return self._chat.approve(tool.id, reason="by the host", seen=seen)
+            return self._chat.approve(tool.id, edited, reason="by the host", seen=seen)
         if decision["type"] == "edit":
             edited = decision["edited_action"]["args"]
             return self._chat.approve(tool.id, edited, reason="by the host", seen=seen)
@@ -422,9 +454,10 @@ class Ledger:
 
     def _watched(self, request: ToolCallRequest, attempt: StartedAttempt) -> ToolCallRequest:
         """Return a request for the arguments in force, whose tool tells its exceptions."""
-        if attempt.tool.edit is not None:
+        arguments = attempt.arguments
+        if request.tool_call["args"] != arguments:
             call = request.tool_call.copy()
-            call["args"] = attempt.arguments
+            call["args"] = arguments
             request = request.override(tool_call=call)
         if request.tool is None:
             return request
@@ -514,11 +547,24 @@ class _ModelNode(Runnable[Any, dict[str, Any]]):
         return {"messages": [response]}
 
 
+class _ChangedArguments(RuntimeError):
+    """A middleware between the ledger and the tool has changed the arguments that the log has."""
+
+    in_doubt = False
+
+    def __init__(self, tool: Tool) -> None:
+        super().__init__(
+            f"the arguments of call {tool.id!r} were changed after its start was recorded; it did "
+            "not run: give create_agent() the ledger as the last of its middleware"
+        )
+
+
 class _ToolErrors:
     """The exception of one tool, which a `ToolNode` may turn into text."""
 
-    def __init__(self) -> None:
+    def __init__(self, tool: Tool) -> None:
         self.error: BaseException | None = None
+        self.tool = tool
 
     @contextmanager
     def kept(self) -> Iterator[None]:
@@ -534,10 +580,27 @@ _ERRORS: ContextVar[_ToolErrors | None] = ContextVar("toolledger_tool_errors", d
 """Where the exception of the tool that runs in this context is kept."""
 
 
-class _ErrorHandler(BaseCallbackHandler):
-    """Keeps the exceptions of tools."""
+class _Watcher(BaseCallbackHandler):
+    """Looks at the arguments of tools, and keeps their exceptions."""
 
     run_inline = True
+    raise_error = True
+
+    def on_tool_start(
+        self,
+        serialized: dict[str, Any],
+        input_str: str,
+        *,
+        inputs: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Refuse arguments that are not those of the attempt."""
+        errors = _ERRORS.get()
+        if errors is None or inputs is None:
+            return
+        in_force = errors.tool.effective_call.arguments
+        if inputs != {name: in_force[name] for name in in_force if name in inputs}:
+            raise _ChangedArguments(errors.tool)
 
     def on_tool_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
         """Keep the exception."""
@@ -557,7 +620,7 @@ class _WatchedTools:
         known = self._copies.get(id(tool))
         if known is not None and known[0] is tool and known[1] == tool.__dict__:
             return known[2]
-        callbacks = _with_handler(tool.callbacks, _ErrorHandler())
+        callbacks = _with_handler(tool.callbacks, _Watcher())
         copied = tool.model_copy(update={"callbacks": callbacks})
         self._copies[id(tool)] = tool, tool.__dict__.copy(), copied
         return copied
@@ -582,17 +645,14 @@ def _is_lost(turn: Turn, messages: Sequence[BaseMessage]) -> bool:
     return name is not None and all(message.id != name for message in messages)
 
 
-def _is_edited(tool: Tool, request: ToolCallRequest) -> bool:
-    """Return whether the host has changed the arguments of a call that it has a tool for."""
-    given = request.tool_call["args"]
-    known = (tool.call.arguments, tool.effective_call.arguments)
-    return request.tool is not None and given not in known
+def _is_same(tool: Tool, request: ToolCallRequest) -> bool:
+    """Return whether the log and the graph have the same name and arguments for a call."""
+    return tool.call.name == request.tool_call["name"] and _edit(tool, request) is None
 
 
-def _question(tool: Tool) -> JsonObject:
-    """Return what an interrupt shows to the person who decides."""
-    call = tool.effective_call
-    return {"call_id": tool.id, "name": call.name, "args": call.arguments}
+def _edit(tool: Tool, request: ToolCallRequest) -> JsonObject | None:
+    """Return the arguments to which the host has changed those of a call that it has a tool for."""
+    return None if request.tool is None else host_edit(tool, request.tool_call["args"])
 
 
 def _with_handler(callbacks: Callbacks, handler: BaseCallbackHandler) -> Callbacks:

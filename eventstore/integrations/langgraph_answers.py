@@ -10,9 +10,11 @@ calls of a message in one task. The places move as calls end, so no answer is gi
    scratchpad of its own.
 4. The note keeps the questions of the other waiting calls. Their tools do not run again before
    they are answered.
-5. A step ends when the calls that began have ended.
+5. An answer without the id of its question (`Command(resume=value)`) stays in the checkpoint until
+   the step ends, and would answer the next question, too. So it is taken out before that is asked.
+6. A step ends when the calls that began have ended.
 
-LangGraph has no public way to tell the calls of a task apart. The names of four members of its
+LangGraph has no public way to tell the calls of a task apart. The names of the members of its
 configuration stand here, and nowhere else.
 """
 
@@ -31,11 +33,13 @@ from langgraph.prebuilt import ToolNode
 from langgraph.types import Interrupt, interrupt
 
 from eventstore.domain.revision import Revision
-from eventstore.integrations.recorded_calls import seen_at_pause
+from eventstore.integrations.recorded_calls import seen_at_pause, shown_revision
 
 if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
+    from langgraph.checkpoint.base import BaseCheckpointSaver
 
+    from eventstore.domain.json_types import JsonObject
     from eventstore.domain.tool import Tool
 
 Kind: TypeAlias = Literal["approval", "tool", "nested"]
@@ -45,6 +49,9 @@ _SCRATCHPAD = "__pregel_scratchpad"  # what is known of a task: its answers, and
 _SEND = "__pregel_send"
 _RESUME = "__resume__"
 _RESUME_MAP = "__pregel_resume_map"
+_SAVER = "__pregel_checkpointer"
+_CHECKPOINTS = "checkpoint_map"  # the id of the checkpoint of each namespace
+_NO_TASK = "00000000-0000-0000-0000-000000000000"  # answers without an id are written as its own
 _CALL, _KIND, _SEEN, _WAITING = "toolledger_call", "kind", "seen", "waiting"  # members of a note
 
 
@@ -73,6 +80,21 @@ class _Question(NamedTuple):
         return cls(kind, Revision.parse(seen), tuple(interrupts))
 
 
+class UsedAnswer(NamedTuple):
+    """An answer without an id that a checkpoint keeps, although its question has it."""
+
+    saver: BaseCheckpointSaver[Any]
+    config: RunnableConfig
+
+    def forget(self) -> None:
+        """Take it out of the checkpoint."""
+        self.saver.put_writes(self.config, [(_RESUME, None)], _NO_TASK)
+
+    async def aforget(self) -> None:
+        """Take it out of the checkpoint."""
+        await self.saver.aput_writes(self.config, [(_RESUME, None)], _NO_TASK)
+
+
 class StepAnswers:
     """The answers that one task has got, by call, and the questions that its calls ask now."""
 
@@ -87,6 +109,7 @@ class StepAnswers:
         self._waiting: dict[str, _Question] = {}
         self._nested: tuple[str, HostAnswer] | None = None  # the call whose graph was asked last
         self._questions: list[tuple[tuple[int, int], str, _Question]] = []  # by place and call
+        self._has_answer_without_id = False  # to a question of this task
         self._tasks: set[asyncio.Task[Any]] = set()
         self._has_ended = False
         if self._pad is not None:
@@ -145,14 +168,15 @@ class StepAnswers:
 
     # questions
 
-    def ask(self, tool: Tool, question: object) -> NoReturn:
-        """Ask the host whether a call may run.
+    def ask(self, tool: Tool, edited: JsonObject | None = None) -> NoReturn:
+        """Ask the host whether a call may run, with its arguments in force or `edited` ones.
 
         Raises:
             GraphInterrupt: always.
         """
-        asked = Interrupt(question)
-        self._ask(tool, _Question("approval", tool.revision, (asked,)))
+        arguments = tool.effective_call.arguments if edited is None else edited
+        asked = Interrupt({"call_id": tool.id, "name": tool.call.name, "args": arguments})
+        self._ask(tool, _Question("approval", shown_revision(tool, edited), (asked,)))
         raise GraphInterrupt((asked,))
 
     def question(self) -> GraphInterrupt | None:
@@ -208,6 +232,17 @@ class StepAnswers:
             return raised
         raise AssertionError("LangGraph had an answer to a question that was just asked")
 
+    def used_answer(self) -> UsedAnswer | None:
+        """Return the answer without an id that the checkpoint still has, once; None for none."""
+        own: dict[str, Any] = self._config.get("configurable", {})
+        saver, checkpoints = own.get(_SAVER), own.get(_CHECKPOINTS) or {}
+        is_kept, self._has_answer_without_id = self._has_answer_without_id, False
+        if not is_kept or saver is None or "" not in checkpoints:
+            return None
+        place = {"checkpoint_ns": "", "checkpoint_id": checkpoints[""]}
+        place["thread_id"] = own["thread_id"]
+        return UsedAnswer(saver, {"configurable": place})
+
     # the task's own list
 
     def _read(self) -> None:
@@ -231,7 +266,10 @@ class StepAnswers:
         """Take an answer that names no question, if one of this task was asked last."""
         pad: Any = self._pad
         last = pad.resume[-1] if pad.resume else None
-        if _is_note(last) and last[_KIND] != "nested":
+        if not _is_note(last):
+            return
+        self._has_answer_without_id = pad.get_null_resume() is not None
+        if last[_KIND] != "nested":
             answer = pad.get_null_resume(True)  # noqa: FBT003 - as LangGraph has it
             if answer is not None:
                 pad.resume.append(answer)

@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from eventstore.aio.attempt import begin_attempt, recording_end
 from eventstore.append import commands
@@ -33,6 +33,7 @@ from eventstore.append.conversation_state import IdentifiedEvents
 from eventstore.append.places import event_id_at, place_of_step
 from eventstore.attempt import claim_of
 from eventstore.conversation import Conversation
+from eventstore.domain.calls import FunctionCall
 from eventstore.domain.events import Event, MessageAdded
 from eventstore.domain.failure import ErrorKind, Failure
 from eventstore.domain.leases import DEFAULT_LEASE_SECONDS
@@ -196,6 +197,17 @@ class RecordedCalls:
                 return tool
         return None
 
+    def find_made(self, call_id: str, name: str, arguments: object) -> Tool | None:
+        """Return the latest call with this id of the framework's, and this name and arguments.
+
+        Runs of a graph that share a conversation may give one id to several calls.
+        """
+        for tool in reversed(self._chat.tools.values()):
+            is_named = call_id in (tool.provider_call_id, tool.id) and tool.call.name == name
+            if is_named and arguments in (tool.call.arguments, tool.effective_call.arguments):
+                return tool
+        return None
+
     def unanswered(self, answers: Mapping[str, str]) -> dict[str, Tool]:
         """Return the calls that have neither begun nor ended, and get an answer by the framework.
 
@@ -216,8 +228,19 @@ class RecordedCalls:
         return {
             call_id: tool
             for call_id, own_id in known.items()
-            if (tool := tools.get(own_id)) and isinstance(tool.status, Pending | Approved)
+            if (tool := tools.get(own_id))
+            and isinstance(tool.status, Pending | Approved)
+            and not self._is_of_another(tool, call_id, answers[call_id])
         }
+
+    def _is_of_another(self, tool: Tool, call_id: str, text: str) -> bool:
+        """Return whether an answer is that of an earlier call with the same id."""
+        others = [
+            other
+            for other in self._chat.tools.values()
+            if call_id in (other.provider_call_id, other.id) and other.id != tool.id
+        ]
+        return any(other.is_resolved and shown_text(self.answer(other)) == text for other in others)
 
     def now(self, call_id: str) -> Tool:
         """Return a call as it stands now, by the log's id; while it is open, nothing is read."""
@@ -426,6 +449,26 @@ def first_seen(tool: Tool) -> Revision:
 def seen_unedited(tool: Tool) -> Revision:
     """Return what a framework shows of a call when it gives no sign of when it asked."""
     return Revision.of(tool.call, tool.attempts, tool.pauses)
+
+
+def host_edit(tool: Tool, given: Any) -> JsonObject | None:
+    """Return the arguments that the host's code has for a call, where the log has others.
+
+    They are no edit of a call that has been edited, started or paused meanwhile: the host's code
+    has not seen it as it is.
+    """
+    if given == tool.call.arguments or tool.revision != first_seen(tool):
+        return None
+    edited: JsonObject = given
+    return edited
+
+
+def shown_revision(tool: Tool, edited: JsonObject | None) -> Revision:
+    """Return what is seen of a call that is shown with its arguments in force, or `edited` ones."""
+    if edited is None:
+        return tool.revision
+    call = FunctionCall.of(tool.call.name, edited, tool.id)
+    return Revision.of(call, tool.attempts, tool.pauses)
 
 
 def seen_at_pause(tool: Tool) -> Revision:

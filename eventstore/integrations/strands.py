@@ -12,7 +12,9 @@
 4. A call of a tool in `needs_approval` interrupts the agent before it starts. A decision in the log
    (`chat.approve`, `chat.reject`) is what `resume` goes on with. strands gives an answer to the
    interrupt of the same name: that about a call that has changed has the revision in its name.
-5. `resume` gives strands the last response again, so that strands itself runs the calls that are
+5. The arguments that run are those of the log. What a hook has changed before is an edit: of a call
+   that needs a decision it takes that, made on them.
+6. `resume` gives strands the last response again, so that strands itself runs the calls that are
    open. Calls with a recorded answer do not run again.
 """
 
@@ -29,10 +31,12 @@ from eventstore.integrations.extras import missing_extra
 from eventstore.integrations.recorded_calls import (
     AsyncRecordedCalls,
     first_seen,
+    host_edit,
     is_done,
     may_run,
     seen_at_pause,
     seen_unedited,
+    shown_revision,
     shown_text,
     validation_failure,
 )
@@ -119,7 +123,9 @@ class Ledger(Plugin):
         if any(isinstance(status, Pending | Approved) for status in last):
             messages.pop()  # its answers: strands runs the calls of the last message
         agent.messages[:] = messages
-        return await agent.invoke_async(None, **options)
+        # To an agent that has asked, strands wants a list of answers: the log has them.
+        waits = getattr(getattr(agent, "_interrupt_state", None), "activated", False)
+        return await agent.invoke_async([] if waits else None, **options)
 
     # what strands calls
 
@@ -218,8 +224,7 @@ class Ledger(Plugin):
                     yield event
                 return
             use = {**context.tool_use, "input": attempt.arguments}
-            given = context.replace(tool_use=use) if tool.edit is not None else context
-            async for event in proceed(given):
+            async for event in proceed(context.replace(tool_use=use)):
                 if isinstance(event, ToolInterruptEvent):
                     self._interrupted[tool.id] = seen_at_pause(attempt.tool)
                     await attempt.pause(reason=event.interrupts[0].name)
@@ -233,22 +238,26 @@ class Ledger(Plugin):
 
     async def _decided(self, tool: Tool, context: ExecuteToolContext) -> Tool:
         """Return a call once it is decided on; one that waits interrupts the agent."""
-        status = tool.status
-        if not isinstance(status, Pending):
+        status, edited = tool.status, host_edit(tool, context.tool_use["input"])
+        waits = isinstance(status, Pending) and status.needs_decision
+        needs_decision = waits or tool.call.name in self._needs_approval
+        if not isinstance(status, Pending) or not (needs_decision or edited is not None):
             return tool
         interrupted = self._interrupted.pop(tool.id, None)
         if status.needs_decision and interrupted == tool.revision:  # strands has the response
             return await self.chat.approve(tool.id, reason="the agent went on", seen=tool)
-        if not status.needs_decision and tool.call.name not in self._needs_approval:
-            return tool
-        name = "toolledger-approval"
-        if tool.revision != first_seen(tool):
-            name = f"{name} {tool.revision}"
-        question = {"tool": tool.call.name, "arguments": tool.effective_call.arguments}
+        if not needs_decision:
+            seen = first_seen(tool)
+            return await self.chat.approve(tool.id, edited, reason="edited by the host", seen=seen)
+        name, shown = "toolledger-approval", shown_revision(tool, edited)
+        if shown != first_seen(tool):
+            name = f"{name} {shown}"
+        arguments = tool.effective_call.arguments if edited is None else edited
+        question = {"tool": tool.call.name, "arguments": arguments}
         answer = context.interrupt(name, reason=question).response
         try:
             if answer is True or answer == "approve":
-                return await self.chat.approve(tool.id, reason="by the host", seen=tool)
+                return await self.chat.approve(tool.id, edited, reason="by the host", seen=tool)
             reason = None if answer is False else str(answer)
             return await self.chat.reject(tool.id, reason, seen=tool)
         except CallChanged as changed:

@@ -16,6 +16,7 @@ required("google.adk")
 
 from google.adk.agents import LlmAgent
 from google.adk.apps.app import App
+from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.runners import InMemoryRunner
 from google.adk.tools import FunctionTool, LongRunningFunctionTool, ToolContext
 from google.adk.tools.agent_tool import AgentTool
@@ -412,6 +413,41 @@ def test_a_resumed_run_asks_again_for_a_decision(tmp_path: Path) -> None:
         assert isinstance((await shop.call()).status, Pending)
 
     played(url_in(tmp_path), scene, needs_approval=["lost"])
+
+
+def test_a_callback_that_raises_leaves_no_call_under_way(tmp_path: Path) -> None:
+    """ADK tells the plugin of no end, and whether the tool has run is not known."""
+
+    def down(**_: Any) -> None:
+        raise RuntimeError("the policy service is down")
+
+    async def scene(ledger: Ledger) -> None:
+        shop = await Shop(ledger, SCRIPT, lost, before_tool_callback=down).opened()
+        with pytest.raises(RuntimeError, match="policy service"):
+            await shop.hears("Order 7?")
+        call = await shop.call()
+        assert (type(call.status), call.in_doubt) == (Failed, True)
+
+    played(url_in(tmp_path), scene)
+
+
+def test_arguments_that_an_earlier_plugin_has_changed_are_an_edit(tmp_path: Path) -> None:
+    """The log has them."""
+
+    class Changes(BasePlugin):
+        async def before_tool_callback(self, *, tool_args: dict[str, Any], **_: Any) -> None:
+            tool_args["number"] = 70
+
+    async def scene(ledger: Ledger) -> None:
+        shop = await Shop(ledger, SCRIPT, lost).opened()
+        shop.runner.plugin_manager.plugins.insert(0, Changes("changes"))
+        await shop.hears("Order 7?")
+        call = await shop.call()
+        assert call.effective_call.arguments == {"number": 70}
+        assert call.response is not None
+        assert call.response.result == "order 70 is lost"
+
+    played(url_in(tmp_path), scene)
 
 
 def test_a_conversation_of_the_blocking_store_is_refused() -> None:

@@ -21,7 +21,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 from pydantic import BaseModel
 
-from eventstore import CallChanged, Completed, Conversation, EventStore, Rejected
+from eventstore import CallChanged, Completed, Conversation, EventStore, Failed, Rejected
 from eventstore.integrations.langchain import Ledger
 
 THREAD: Any = {"configurable": {"thread_id": "c"}}
@@ -164,6 +164,23 @@ def test_a_late_decision_by_the_middleware_decides_nothing(
         (asked,) = agent.invoke(late, THREAD)["__interrupt__"]
         assert asked.value["args"] == {"number": 9000}
     assert (chat.tools["a"].is_paused, chat.tools["a"].attempts) == (True, 1)
+
+
+def test_a_middleware_behind_the_ledger_changes_no_arguments(chat: Conversation) -> None:
+    """The log would have other arguments than the tool."""
+    edited = {"name": "lost", "args": {"number": 8}}
+    agent = create_agent(
+        ScriptedModel(script=[LOST, Said(DONE)]),
+        [lost],
+        middleware=[Ledger(chat), HumanInTheLoopMiddleware(interrupt_on={"lost": True})],
+        checkpointer=InMemorySaver(),
+    )
+    agent.invoke(ASKS, THREAD)
+    decision = {"type": "edit", "edited_action": edited}
+    with pytest.raises(RuntimeError, match="give create_agent\\(\\) the ledger as the last of its"):
+        agent.invoke(Command(resume={"decisions": [decision]}), THREAD)
+    (tool,) = chat.tools.values()
+    assert (type(tool.status), tool.in_doubt) == (Failed, False)
 
 
 def test_a_structured_response_does_not_stay_open(chat: Conversation) -> None:

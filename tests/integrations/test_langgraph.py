@@ -193,6 +193,95 @@ def test_a_host_decides_on_what_it_was_shown(chat: Conversation, answer: bool) -
     assert isinstance(chat.tools["p"].status, Completed if answer else Rejected)
 
 
+def with_calls_changed(ledger: Ledger, script: list[Said], tool: Any, **changed: Any) -> Any:
+    """Return a graph with a node of the host's that changes the calls before they run."""
+
+    def change(state: Any) -> Any:
+        last = state["messages"][-1]
+        calls = [{**call, **changed} for call in last.tool_calls]
+        return {"messages": [last.model_copy(update={"tool_calls": calls})]} if calls else {}
+
+    graph = StateGraph(MessagesState)
+    graph.add_node("model", ledger.model_node(ScriptedModel(script=script)))
+    graph.add_node("change", change)
+    graph.add_node("tools", ledger.tool_node([tool]))
+    graph.add_edge(START, "model")
+    graph.add_edge("model", "change")
+    graph.add_conditional_edges("change", tools_condition)
+    graph.add_edge("tools", "model")
+    return graph.compile(checkpointer=InMemorySaver())
+
+
+REFUNDS = [Said("", (("refund", '{"number": 7}', "a"),)), Said(DONE)]
+
+
+class Refunds:
+    """A tool that keeps what it has refunded."""
+
+    def __init__(self) -> None:
+        self.numbers: list[int] = []
+
+    def refund(self, number: int) -> str:
+        """Refund an order."""
+        self.numbers.append(number)
+        return f"refunded {number}"
+
+
+def test_arguments_that_the_graph_has_changed_need_their_own_yes(chat: Conversation) -> None:
+    """The question shows them, the answer is for them, and the log has them."""
+    refunds = Refunds()
+    ledger = Ledger(chat, needs_approval=["refund"])
+    graph = with_calls_changed(ledger, REFUNDS, refunds.refund, args={"number": 70})
+    (asked,) = graph.invoke(ASKS, THREAD)["__interrupt__"]
+    assert (asked.value["args"], refunds.numbers) == ({"number": 70}, [])
+    graph.invoke(Command(resume=True), THREAD)
+    assert refunds.numbers == [70]
+    assert chat.tool("a").effective_call.arguments == {"number": 70}
+
+
+def test_an_approval_in_the_log_is_for_the_arguments_of_the_log(chat: Conversation) -> None:
+    """What the graph has in their place does not run."""
+    refunds = Refunds()
+    ledger = Ledger(chat, needs_approval=["refund"])
+    graph = with_calls_changed(ledger, REFUNDS, refunds.refund, args={"number": 70})
+    graph.invoke(ASKS, THREAD)
+    chat.approve("a", by="ann", seen=chat.tool("a"))
+    ledger.resume(graph, THREAD)
+    assert refunds.numbers == [7]
+
+
+def test_a_change_of_arguments_is_in_the_log(chat: Conversation) -> None:
+    """Nobody needs to decide on the call."""
+    refunds = Refunds()
+    graph = with_calls_changed(Ledger(chat), REFUNDS, refunds.refund, args={"number": 70})
+    graph.invoke(ASKS, THREAD)
+    assert refunds.numbers == [70]
+    assert chat.tool("a").effective_call.arguments == {"number": 70}
+
+
+def test_a_call_does_not_become_one_of_another_tool(chat: Conversation) -> None:
+    """Its id is that of a call in the log."""
+    refunds = Refunds()
+    graph = with_calls_changed(Ledger(chat), REFUNDS, refunds.refund, name="pay")
+    with pytest.raises(LookupError, match="'refund' in the log, and of 'pay' in the graph"):
+        graph.invoke(ASKS, THREAD)
+    assert isinstance(chat.tool("a").status, Pending)
+
+
+def test_threads_of_a_graph_may_give_one_id_to_two_calls(chat: Conversation) -> None:
+    """The yes on one of them is for its own call."""
+    refunds = Refunds()
+    ledger = Ledger(chat, needs_approval=["refund"])
+    other = [Said("", (("refund", '{"number": 8}', "a"),)), Said(DONE)]
+    graph = compiled(ledger, REFUNDS, refunds.refund)
+    graph.invoke(ASKS, THREAD)
+    asks: Any = {"messages": [("user", "Order 8?")]}
+    compiled(ledger, other, refunds.refund).invoke(asks, {"configurable": {"thread_id": "d"}})
+    graph.invoke(Command(resume=True), THREAD)
+    assert refunds.numbers == [7]
+    assert [type(tool.status) for tool in chat.tools.values()] == [Completed, Pending]
+
+
 def test_the_checkpoint_and_the_log_are_compared(chat: Conversation) -> None:
     """Both agree after a run; a call that one of them does not have is named."""
 
@@ -300,6 +389,26 @@ def test_an_answer_reaches_its_own_call(by: str, awaited: bool) -> None:
         for place, given in enumerate(product([True, False], repeat=count)):
             answers = dict(zip(NAMES, given, strict=False))
             asyncio.run(play(answers, by_id=place % 2 == 0))
+
+
+@pytest.mark.parametrize("awaited", [False, True])
+@pytest.mark.parametrize(("by", "asks"), [("ledger", (1, 1)), ("tool", (1, 1)), ("tool", (2,))])
+def test_an_answer_is_given_once(by: str, asks: tuple[int, ...], awaited: bool) -> None:
+    """It has no id of its question, and LangGraph would give it to the next one, too."""
+
+    async def play() -> None:
+        scene = Asked(dict(zip(NAMES, asks, strict=False)), by=by, awaited=awaited)
+        await scene.begin()
+        await scene.answer(True, by_id=False)
+        ran, asked = list(scene.ran), scene.asked
+        assert asked is not None
+        for _ in range(2):  # what `resume` gives the graph
+            await scene.go_on(None)
+            assert (scene.ran, scene.asked) == (ran, asked)
+        await scene.answer(True, by_id=False)
+        assert sorted(scene.ran) == sorted(NAMES[: len(asks)])
+
+    asyncio.run(play())
 
 
 @pytest.mark.parametrize("awaited", [False, True])

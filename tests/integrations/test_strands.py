@@ -192,6 +192,64 @@ def test_the_agent_is_called_without_asyncio(tmp_path: Path) -> None:
     played(url_in(tmp_path), scene)
 
 
+@pytest.mark.parametrize("is_asked", [False, True])
+def test_arguments_that_a_hook_has_changed_are_an_edit(tmp_path: Path, is_asked: bool) -> None:
+    """The log has them; where a decision is needed, it is made on them."""
+    runs: list[int] = []
+
+    @tool
+    def lost(number: int) -> str:
+        """Find an order."""
+        runs.append(number)
+        return f"order {number} is lost"
+
+    def change(event: BeforeToolCallEvent) -> None:
+        event.tool_use["input"] = {"number": 70}
+
+    async def main() -> None:
+        async with AsyncEventStore.open(url_in(tmp_path)) as store:
+            needs_approval = ["lost"] if is_asked else []
+            ledger = Ledger(store.conversation("c"), needs_approval=needs_approval)
+            agent = Agent(scripted(CALL), tools=[lost], plugins=[ledger], callback_handler=None)
+            agent.add_hook(change, BeforeToolCallEvent)
+            result = await agent.invoke_async("Order 7?")
+            if is_asked:
+                (asked,) = result.interrupts or ()
+                assert (asked.reason["arguments"], runs) == ({"number": 70}, [])
+                answer = {"interruptId": asked.id, "response": True}
+                await agent.invoke_async([{"interruptResponse": answer}])
+            call = await ledger.chat.tool("call_a")
+            assert (runs, call.effective_call.arguments) == ([70], {"number": 70})
+
+    asyncio.run(main())
+
+
+def test_a_decision_in_the_log_is_for_its_arguments(tmp_path: Path) -> None:
+    """The agent that has asked goes on with it; a hook changes them in vain."""
+    runs: list[int] = []
+
+    @tool
+    def lost(number: int) -> str:
+        """Find an order."""
+        runs.append(number)
+        return f"order {number} is lost"
+
+    def change(event: BeforeToolCallEvent) -> None:
+        event.tool_use["input"] = {"number": 70}
+
+    async def main() -> None:
+        async with AsyncEventStore.open(url_in(tmp_path)) as store:
+            ledger = Ledger(store.conversation("c"), needs_approval=["lost"])
+            agent = Agent(scripted(CALL), tools=[lost], plugins=[ledger], callback_handler=None)
+            await agent.invoke_async("Order 7?")
+            await ledger.chat.approve("call_a", by="ann")
+            agent.add_hook(change, BeforeToolCallEvent)
+            assert DONE in str(await ledger.resume(agent))
+            assert runs == [7]
+
+    asyncio.run(main())
+
+
 def test_a_conversation_of_the_blocking_store_is_refused() -> None:
     """The error names the store to open."""
     with EventStore.open("sqlite://") as store, pytest.raises(TypeError, match="AsyncEventStore"):
