@@ -76,7 +76,7 @@ def test_without_a_release_there_is_nothing_to_compare(
     assert "no release yet" in capsys.readouterr().out
 
 
-def test_what_breaks_users_is_found(
+def test_each_breakage_is_named_as_users_import_it(
     repository: Repository, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Each breakage has the name that users import; what is not public, or new, is none."""
