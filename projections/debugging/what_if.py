@@ -201,8 +201,7 @@ def _ends(failed: _Failed, errors: ToolErrorPolicy, retry: _Retries) -> bool:
 
 def _hidden(events: Sequence[Recorded], gates: Sequence[ToolGate]) -> Iterator[JudgedCall]:
     """Yield the calls that the gates would not have let the model make."""
-    every = {event.call.name: None for event in _requests(events)}
-    available: Sequence[str] = tuple(every)
+    available: Sequence[str] = tuple({event.call.name: None for event in _requests(events)})
     turn: int | None = None
     decision = compose_gates(gates, gate_context((), available))
     for place, recorded in enumerate(events):
