@@ -59,16 +59,6 @@ join() {
     [[ -z $failed ]]
 }
 
-apt_updated=""
-install_by_apt() {
-    step "apt-get install $*"
-    [[ -n $apt_updated ]] || quietly apt-get update
-    apt_updated=yes
-    quietly apt-get install -y --no-install-recommends "$@"
-}
-
-is_here() { command -v "$1" >/dev/null || [[ -x /usr/sbin/$1 ]]; }
-
 # Try twice, with a limit: a mirror may hang.
 twice() {
     quietly timeout 300 "$@" || {
@@ -77,22 +67,10 @@ twice() {
     }
 }
 
-fetch_mysql() {
-    local found
-    found=$(command -v mysqld || true)
-    if [[ -n $found ]] && ! "$found" --version | grep -q MariaDB; then
-        return
-    fi
-    step "MySQL from Debian's unstable, unpacked beside the system"
-    twice bash -c 'rm -rf "$1" && .ci/mysql "$1"' - "$scratch/mysql"
-}
-
 # Everything that tests of a server or a browser need.
 fetch_servers() {
-    is_here mariadbd || install_by_apt mariadb-server
-    is_here pgbouncer || install_by_apt pgbouncer
-    is_here chromium || is_here google-chrome || install_by_apt chromium fonts-dejavu-core
-    fetch_mysql
+    step "servers and a browser, where they are missing"
+    quietly .ci/servers "$scratch/mysql"
 }
 
 version() { "$1" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null; }

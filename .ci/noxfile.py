@@ -12,6 +12,7 @@ made in seconds. What stands after `--` goes to pytest.
 
 from __future__ import annotations
 
+import re
 import runpy
 import tomllib
 from pathlib import Path
@@ -44,6 +45,13 @@ SERVER_STORAGES = (
     "tests/unit/storage/postgresql",
 )
 """What depends on the version of a server's driver."""
+
+GITHUB_FILES = {
+    "citation-file-format": ".github/CITATION.cff",
+    "dependabot": ".github/dependabot.yml",
+    "github-workflows": ".github/workflows/*.yml",
+}
+"""The schemas of check-jsonschema, which come with it, and the files that have that form."""
 
 STOPPING_SECONDS = 30.0
 
@@ -80,12 +88,24 @@ def whole(session: nox.Session) -> None:
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Check the rules and the form of the source by ruff, and the form of the findings."""
+    """Check the source by ruff, and the form of the findings and of what GitHub reads."""
     session.chdir(ROOT)
-    session.install(_checker("ruff"))
+    session.install(*map(_checker, ("ruff", "check-jsonschema", "zizmor")))
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
     session.run("python", ".ci/findings.py")
+    for schema, files in GITHUB_FILES.items():
+        found = sorted(map(str, ROOT.glob(files)))
+        session.run("check-jsonschema", "--builtin-schema", f"vendor.{schema}", *found)
+    session.run("zizmor", "--offline", "--no-progress", ".github")
+
+
+@nox.session
+def api(session: nox.Session) -> None:
+    """Compare the public API with that of the last release; see `.ci/api.py`."""
+    session.chdir(ROOT)
+    session.install(_checker("griffe"))
+    session.run("python", ".ci/api.py")
 
 
 @nox.session
@@ -125,6 +145,18 @@ def release(session: nox.Session) -> None:
     """Test what users get, as they run it: the wheel, the examples, the tutorial, benchmarks."""
     _install(session, "test")
     _pytest(session, "-n", "auto", "tests/release")
+
+
+@nox.session
+def distribution(session: nox.Session) -> None:
+    """Build what is released into `dist`; after `--` the tag that it is released as."""
+    if session.posargs:
+        _check_tag(session, *session.posargs)
+    session.chdir(ROOT)
+    session.install("build", "twine")
+    session.run("python", "-c", "import shutil; shutil.rmtree('dist', ignore_errors=True)")
+    session.run("python", "-m", "build", "--outdir", "dist")
+    session.run("twine", "check", "--strict", *map(str, sorted(ROOT.glob("dist/*"))))
 
 
 @nox.session
@@ -194,6 +226,16 @@ def _pytest(session: nox.Session, *options: str) -> None:
     """Run tests; when they are interrupted, let them stop their servers."""
     command = ("pytest", "-q", *options, *session.posargs)
     session.run(*command, interrupt_timeout=STOPPING_SECONDS, terminate_timeout=STOPPING_SECONDS)
+
+
+def _check_tag(session: nox.Session, tag: str) -> None:
+    """Refuse a tag that is not the version of this checkout, or has no day in the changelog."""
+    version = PROJECT["version"]
+    if tag != f"v{version}":
+        session.error(f"the tag is {tag}, and pyproject.toml has {version}: they have to be equal")
+    changelog = (ROOT / "docs" / "changelog.md").read_text("utf-8")
+    if not re.search(rf"^## {re.escape(version)}, \d{{4}}-\d\d-\d\d$", changelog, re.MULTILINE):
+        session.error(f"docs/changelog.md has no heading `## {version}, YYYY-MM-DD`: write it")
 
 
 def _checker(name: str) -> str:

@@ -152,7 +152,7 @@ class Conversation:
         session = self.session.outside_transaction(self.id)
         decision = PendingDecision(session, self.id, call_id, timeout, poll)
         wait(decision)
-        return decision.decided
+        return decision.result()
 
     # appending
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from eventstore.domain.recovery import OpenAttempt
 from projections.approvals import PendingApproval, pending_approvals
 from projections.current_tools import CurrentTools, current_tools
+from projections.debugging.bisection import bisect
 from projections.debugging.event_filter import EventFilter
 from projections.debugging.event_lines import load_events
 from projections.debugging.log_diff import LogDiff, diff
@@ -23,7 +24,7 @@ from projections.debugging.recorded_model import PromptDivergence, RecordedModel
 from projections.debugging.recorded_tools import Divergence, RecordedFailure, RecordedTools
 from projections.debugging.scan import ScanFinding, ScannedLog, scan
 from projections.debugging.suspects import Cause
-from projections.debugging.what_if import JudgedCall, WhatIf, bisect, what_if
+from projections.debugging.what_if import JudgedCall, WhatIf, what_if
 from projections.debugging.why import Diagnosis, why
 from projections.doubts import Doubt, doubts
 from projections.exports.otlp import otlp_trace

@@ -115,7 +115,7 @@ class AsyncConversation:
         session = self.session.outside_transaction(self.id)
         decision = PendingDecision(session.blocking, self.id, call_id, timeout, poll)
         await wait(decision, session.executor)
-        return decision.decided
+        return decision.result()
 
     # appending
 

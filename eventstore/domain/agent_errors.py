@@ -69,9 +69,6 @@ _CAUSES = {
     ProviderErrorKind.UNKNOWN: _Cause("unknown provider error", "upstream_error"),
 }
 
-# modules and names of causes of a transport error that have a code of their own
-
-
 _AUTH_STATUSES = {401: AuthErrorKind.INVALID, 403: AuthErrorKind.INSUFFICIENT_PERMISSIONS}
 _INVALID_REQUESTS = (400, 422)
 _SERVER_ERRORS = range(500, 600)

@@ -64,7 +64,6 @@ from eventstore.domain.statuses import (
 from eventstore.domain.tool import Tool
 from eventstore.errors import IllegalTransition
 
-# event tag -> the statuses that the event may follow (design section 3)
 TRANSITIONS: dict[str, tuple[str, ...]] = {
     "approved": ("Pending",),
     "rejected": ("Pending", "Approved"),
@@ -74,6 +73,7 @@ TRANSITIONS: dict[str, tuple[str, ...]] = {
     "completed": ("Pending", "Approved", "Running", "Failed"),
     "failed": ("Pending", "Approved", "Running", "Failed"),
 }
+"""Event tag to the statuses that the event may follow."""
 
 _STATUS_CLASSES: dict[str, type[ToolStatus]] = {
     status.name: status for status in (Pending, Approved, Running, Completed, Failed, Rejected)

@@ -241,7 +241,7 @@ def _other_server(url: str) -> SourceError:
     from eventstore.storage.urls import shown  # loads SQLAlchemy
 
     return SourceError(
-        f"{shown(url)} is no URL that can be imported: name a PostgreSQL with LangGraph's "
+        f"{shown(url)} is not a URL that can be imported: name a PostgreSQL with LangGraph's "
         "checkpoints, or a file (./NAME if its name looks like an address)"
     )
 

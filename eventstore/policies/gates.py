@@ -4,7 +4,7 @@
 2. A call to a hidden tool does not run. It is rejected with the reason that a gate gives, and the
    run goes on.
 3. `compose_gates` states how the answers of several gates are combined.
-4. A gate that defines no rule is refused: where it is made, composed or passed to a dispatcher.
+4. A gate without a rule is refused where it is made, composed or passed to a dispatcher.
 5. The decisions are generators of questions to gates (`composing`, `denying`). A driver asks each
    question: `compose_gates` at once, an `AsyncDispatcher` by awaiting it.
 """
@@ -16,7 +16,7 @@ from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Collection, Generator, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from enum import StrEnum
-from typing import Any, Literal, Protocol, Self, TypeAlias, TypeVar, cast, runtime_checkable
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar, cast, runtime_checkable
 
 import msgspec
 from msgspec.structs import force_setattr
@@ -113,10 +113,10 @@ class _NamedGate(Protocol):
     gate_class: GateClass = GateClass.REQUIRED
     """Whether the answer may be suppressed."""
 
-    def __new__(cls, *_: Any, **__: Any) -> Self:
-        """Refuse to make a gate that has no rule."""
+    def __init_subclass__(cls) -> None:
+        """Refuse a class with a member whose name has no effect here."""
+        super().__init_subclass__()
         check_gate_class(cls)
-        return super().__new__(cls)
 
 
 @runtime_checkable
@@ -128,7 +128,8 @@ class ToolGate(_NamedGate, Protocol):
     in rig-compose.
 
     Raises:
-        TypeError: a derived class defines no `allowlist`, when an object of it is made.
+        TypeError: a derived class has a member under the name that it has in clark-agent, or an
+            object is made of a class that defines no `allowlist`.
     """
 
     @abstractmethod
@@ -151,7 +152,8 @@ class AsyncToolGate(_NamedGate, Protocol):
     A `Dispatcher` and `compose_gates` await nothing, and refuse it.
 
     Raises:
-        TypeError: a derived class defines no `allowlist`, when an object of it is made.
+        TypeError: a derived class has a member under the name that it has in clark-agent, or an
+            object is made of a class that defines no `allowlist`.
     """
 
     @abstractmethod

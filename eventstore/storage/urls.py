@@ -70,7 +70,7 @@ def parsed(text: str) -> URL:
     Raises:
         ValueError: it is not a database URL. No secret of it is in the error.
     """
-    url = _parsed(text)
+    url = _url_or_none(text)
     if url is None:
         remedy = "for a file write for example sqlite:///agent.db"
         what = repr(shown(text)) if isinstance(text, str) else f"an object of {type(text)}"
@@ -83,7 +83,7 @@ def parsed(text: str) -> URL:
     return url
 
 
-def _parsed(text: object) -> URL | None:
+def _url_or_none(text: object) -> URL | None:
     try:
         url = _several_servers(text) if isinstance(text, str) else None
         url = url or make_url(text)  # type: ignore[arg-type] # it refuses what is not text
@@ -123,7 +123,7 @@ def _several_servers(text: str) -> URL | None:
 def shown(url: URL | str) -> str:
     """Return a URL as text without its secrets, whether it can be read or not."""
     if isinstance(url, str):
-        found = _parsed(url)
+        found = _url_or_none(url)
         if found is None:
             scheme, rest = match.groups() if (match := _SCHEME.fullmatch(url)) else ("", url)
             return f"{scheme}…" if _MAY_HOLD_SECRETS.search(rest) else url

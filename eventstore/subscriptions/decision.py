@@ -40,9 +40,8 @@ class PendingDecision:
         self.seen, self._tool = self.session.tool_now(*self._place)
         return not _waits(self._tool)
 
-    @property
-    def decided(self) -> Tool:
-        """The call, with the decision.
+    def result(self) -> Tool:
+        """Return the call with its decision.
 
         Raises:
             TimeoutError: it still waits.

@@ -28,33 +28,33 @@ from eventstore.testing.clock import NOON
 
 
 def message(text: str = "hello", role: str = "user") -> MessageAdded:
-    """Build a message of one text."""
+    """Return a message of one text."""
     return MessageAdded(role, (Text(text),))
 
 
 def pending(call_id: str = "call_1", name: str = "search", **arguments: object) -> ToolPending:
-    """Build the request of a call."""
+    """Return the request of a call."""
     return ToolPending(FunctionCall(name, arguments, call_id), call_id, 1)
 
 
 def approved(call_id: str = "call_1", **edited_arguments: object) -> ToolApproved:
-    """Build an approval, with edited arguments if any are given."""
+    """Return an approval, with edited arguments if any are given."""
     edit = FunctionCall("search", edited_arguments, call_id) if edited_arguments else None
     return ToolApproved(call_id, edit, "ada")
 
 
 def running(call_id: str = "call_1", attempt: int = 1, **arguments: object) -> ToolRunning:
-    """Build the start of an attempt."""
+    """Return the start of an attempt."""
     return ToolRunning(call_id, attempt, arguments)
 
 
 def completed(call_id: str = "call_1", result: object = "found", attempt: int = 1) -> ToolCompleted:
-    """Build a completion."""
+    """Return a completion."""
     return ToolCompleted(call_id, FunctionResponse("search", result, call_id), attempt, 250)
 
 
 def failed(call_id: str = "call_1", error: str = "no answer", attempt: int = 1) -> ToolFailed:
-    """Build a transient failure."""
+    """Return a transient failure."""
     return ToolFailed(call_id, Failure(ErrorKind.TRANSIENT, error), attempt, 250)
 
 
@@ -64,7 +64,7 @@ def paused(call_id: str = "call_1", attempt: int = 1, until: int | None = None) 
 
 
 def rejected(call_id: str = "call_1", reason: str = "too risky") -> ToolRejected:
-    """Build a rejection."""
+    """Return a rejection."""
     return ToolRejected(call_id, reason, "human", "ada")
 
 

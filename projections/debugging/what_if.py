@@ -1,4 +1,4 @@
-"""What if: the same log under other policies, and the first version at which something holds.
+"""What if: the same log under other policies.
 
 1. Nothing runs again. Each recorded failure, call and prompt is judged by the other policy where it
    stands; what would have followed from another decision is not known.
@@ -10,9 +10,8 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TypeAlias, Unpack
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Unpack
 
 import msgspec
 
@@ -39,9 +38,6 @@ from projections.history.gate_context import gate_context
 from projections.history.options import HistoryKeywords
 from projections.history.projection import model_history
 from projections.history.token_counter import TokenCounter
-
-Predicate: TypeAlias = Callable[[Sequence[Recorded]], bool]
-"""From the events up to a version to an answer."""
 
 MAX_LISTED = 5
 """Calls that a line of the text names."""
@@ -121,7 +117,7 @@ def what_if(
 
     Raises:
         ValueError: the provider is unknown, or an option makes no sense.
-        TypeError: a gate is async, or none.
+        TypeError: a gate is async, or is not a gate.
     """
     events = list(events)
     retry = _Retries(classifier, retries)
@@ -140,21 +136,6 @@ def what_if(
         size_after=size(_encode(after.render(provider)).decode()),
         unit=unit,
     )
-
-
-def bisect(events: Iterable[Recorded], predicate: Predicate) -> int | None:
-    """Return the first version at which `predicate` holds; None if it does not hold at the end.
-
-    The predicate gets the events up to a version, and must go on holding once it holds: it is asked
-    some twenty times for a million events. "The log has an error" goes on holding, "a call is open"
-    does not: use `next(...)` over `replay(events)` for that.
-    """
-    events = list(events)
-    versions = range(len(events) + 1)
-    place = bisect_left(versions, 1, key=lambda length: int(bool(predicate(events[:length]))))
-    if place > len(events):
-        return None
-    return events[place - 1].version if place else 0
 
 
 class _Failed(msgspec.Struct, frozen=True):
@@ -220,8 +201,7 @@ def _ends(failed: _Failed, errors: ToolErrorPolicy, retry: _Retries) -> bool:
 
 def _hidden(events: Sequence[Recorded], gates: Sequence[ToolGate]) -> Iterator[JudgedCall]:
     """Yield the calls that the gates would not have let the model make."""
-    every = {event.call.name: None for event in _requests(events)}
-    available: Sequence[str] = tuple(every)
+    available: Sequence[str] = tuple({event.call.name: None for event in _requests(events)})
     turn: int | None = None
     decision = compose_gates(gates, gate_context((), available))
     for place, recorded in enumerate(events):

@@ -5,8 +5,9 @@ writes the spans down; `eventstore.integrations.opentelemetry` hands them to a t
 
 1. The root span, `invoke_agent`, is the run of an agent.
 2. Each response of the model is a span `chat`, and each attempt of a tool a span `execute_tool`.
-   What completes a response later is no span: that has ended. A call that has ended without a
-   recorded attempt, as in an imported history, has one span from its request to its end.
+   What completes a response later has no span: that of the response has ended. A call that has
+   ended without a recorded attempt, as in an imported history, has one span from its request to
+   its end.
 3. A call that no tool was run for (rejected, or answered by a hook or a person) is a note of the
    root span, and so is a usage limit that was exceeded.
 4. An attempt without an end lasts until the next one starts, or the log ends, with

@@ -62,8 +62,7 @@ class ModelHistory(NotebookText):
         [...]}` for Anthropic, `{"system_instruction": ..., "contents": [...]}` for Gemini.
 
         What is known of `model`, or of the server in its name (`groq/…`, `us.anthropic.…`), is kept
-        to: which rules it enforces or does without. A name of which nothing is known changes
-        nothing.
+        to: which rules it enforces or does without. An unknown name changes nothing.
 
         `model` and `reasoning`, where they are not given, are those of `model_history`.
 

@@ -116,6 +116,8 @@ class OpenCallBody(msgspec.Struct, gc=False, omit_defaults=True):
     again: bool = False
     lost: int = 0
     imported: bool = False
+    approval_expires: bool = False
+    retry_announced: bool = False
 
 
 class _ToolBody(Counter, gc=False, omit_defaults=True):
@@ -165,6 +167,8 @@ def call_body(call: StoredCall, starts_at: int) -> str:
             again=call.runs_again,
             lost=call.lost,
             imported=call.imported,
+            approval_expires=call.approval_expires,
+            retry_announced=call.retry_announced,
         )
     )
 

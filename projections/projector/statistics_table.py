@@ -183,6 +183,8 @@ class StoredStatistics(ErrorStatistics):
             runs_again=body.again,
             lost=max(body.lost, int(body.in_doubt)),
             imported=body.imported,
+            approval_expires=body.approval_expires,
+            retry_announced=body.retry_announced,
             counted=CountedStatus(counter, fingerprint, body.status, body.kind, body.again),
         )
 

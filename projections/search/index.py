@@ -4,7 +4,9 @@
 2. Where the database has an index of trigrams (all runs of three characters), it names the rows
    that may hold a text: FTS5 in SQLite, `pg_trgm` in PostgreSQL. The database keeps it, in the
    transaction that writes the table.
-3. Elsewhere, and for a text of one or two characters, the database looks at every row.
+3. Elsewhere, and for a text of one or two characters, the database looks at every row. So it does
+   where the index cannot be made: an older SQLite, an extension that PostgreSQL lacks or that the
+   user may not add. Any other error, such as a full disk, is raised.
 4. What the database names is compared again, so that each database finds the same.
 """
 
@@ -82,6 +84,13 @@ STATEMENTS = {
     "postgresql": (_CREATE_EXTENSION, _CREATE_GIN_INDEX),
 }
 
+_SQLITE_ERROR = 1
+"""What SQLite says of a module or a tokenizer that it does not have."""
+
+_NO_EXTENSION = frozenset({"0A000", "42501", "42704", "58P01"})
+"""SQLSTATEs of PostgreSQL: the extension is not available, the user may not add it, its operators
+are not on the search path, its files are missing (which older versions say)."""
+
 
 class TextRow(NamedTuple):
     """A row of `texts`, without its generation."""
@@ -100,9 +109,18 @@ def _create_index(_: Table, connection: Connection, **__: object) -> None:
         with connection.begin_nested():
             for statement in STATEMENTS.get(connection.dialect.name, ()):
                 connection.execute(text(statement))
-    except DBAPIError:
-        # An older SQLite, or the rights to add an extension are lacking: rows are looked through.
-        return
+    except DBAPIError as error:
+        if not lacks_trigrams(error):
+            raise
+
+
+def lacks_trigrams(error: DBAPIError) -> bool:
+    """Return whether a database refused the index because it has no trigrams for this user."""
+    code = getattr(error.orig, "sqlite_errorcode", None)
+    if code is not None:
+        return bool(code == _SQLITE_ERROR)
+    state = getattr(error.orig, "sqlstate", None) or getattr(error.orig, "pgcode", None)
+    return state in _NO_EXTENSION
 
 
 def find_rows(

@@ -197,7 +197,9 @@ class LiveCall(msgspec.Struct, gc=False):
     attempt failed or was lost. `kind` is that of the last failure, None where a person said that
     the call failed, and `in_doubt` says that the failed attempt may have taken effect.
     `lost` of its attempts are counted as lost. `runs_again`: a person has said so. Of a failed call
-    only the tool's name is kept in `asked`. An `imported` one ran elsewhere.
+    only the tool's name is kept in `asked`. An `imported` one ran elsewhere. `approval_expires`
+    says that of the approval in force, and `retry_announced` that the last attempt failed and the
+    next is to come, if a new approval has to come before it, too.
     """
 
     id: str
@@ -214,10 +216,20 @@ class LiveCall(msgspec.Struct, gc=False):
     runs_again: bool = False
     lost: int = 0
     imported: bool = False
+    approval_expires: bool = False
+    retry_announced: bool = False
 
     def tool(self) -> Tool:
         """Return the call as the table of transitions takes it."""
-        return Tool(self.id, self.asked, self._status(), self.attempts, self.edit)
+        return Tool(
+            self.id,
+            self.asked,
+            self._status(),
+            self.attempts,
+            self.edit,
+            expires_at=0 if self.approval_expires else None,
+            retry_announced=self.retry_announced,
+        )
 
     def _status(self) -> ToolStatus:
         if self.status == "Failed":

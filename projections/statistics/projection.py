@@ -32,6 +32,7 @@ from eventstore import (
     UnknownEvent,
     evolve,
 )
+from eventstore.domain.lifecycle import TRANSITIONS
 from eventstore.domain.settlement import settled_as
 from projections.projection import (
     NO_CALL_ID,
@@ -186,6 +187,7 @@ class ErrorStatistics(Projection):
         at = recorded.time
         call.tool_counter.waiting.add(at - call.since)
         call.status, call.since = "Approved", at
+        call.approval_expires = event.expires_at is not None
         if event.edited_call is not None:
             call.edit = event.edited_call
             fingerprint = fingerprint_of(recorded, call.edit)
@@ -211,18 +213,19 @@ class ErrorStatistics(Projection):
         at, tool, fingerprint = recorded.time, call.tool_counter, call.fingerprint_counter
         tool.attempts += 1
         fingerprint.attempts += 1
-        if call.status == "Failed" and call.kind is not None:
+        follows_failure = call.status == "Failed" or call.retry_announced
+        if follows_failure and call.kind is not None:
             self._kind_counter(call, call.kind).retried += 1
         elif call.status == "Running":  # the end of the last attempt was never recorded
             call.count_first_try_failure()
             call.count_lost(1)
         elif attempt == 1:
             tool.queueing.add(at - call.since)
-        if attempt > 1 and call.status in ("Failed", "Running"):
+        if attempt > 1 and (follows_failure or call.status == "Running"):
             tool.retries += 1
             fingerprint.retries += 1
         call.status, call.since, call.attempts = "Running", at, attempt
-        call.runs_again = False
+        call.runs_again = call.retry_announced = False
 
     def _count_renewal(
         self, _: _Stream, call: LiveCall, recorded: Recorded, event: ToolRenewed
@@ -234,13 +237,16 @@ class ErrorStatistics(Projection):
         self, _: _Stream, call: LiveCall, recorded: Recorded, event: ToolPaused
     ) -> None:
         is_running = call.status == "Running"
-        if event.attempt != (call.attempts if is_running else 0):
+        may_not_pause = call.status == "Failed" and not call.tool().retries_on_approval
+        if may_not_pause or event.attempt != (call.attempts if is_running else 0):
             self._note_illegal(recorded, event, call)
             return
         if is_running:
             for counter in call.counters:
                 counter.pauses += 1
         call.status, call.since = "Pending", recorded.time
+        if event.until is None:
+            call.approval_expires = False
 
     def _count_completion(
         self, stream: _Stream, call: LiveCall, recorded: Recorded, event: ToolCompleted
@@ -291,6 +297,7 @@ class ErrorStatistics(Projection):
                 counter.not_applicable += event.failure.is_not_applicable
         # The call may stay failed for good: keep what a retry or a late answer needs, and no more.
         call.status, call.asked, call.edit = "Failed", call.tool_counter.name_only, None
+        call.retry_announced = event.delay is not None
 
     def _count_end_of_doubt(self, call: LiveCall, recorded: Recorded, event: ToolFailed) -> None:
         """Count a failed call whose outcome is known now: nothing took effect."""
@@ -323,16 +330,16 @@ class ErrorStatistics(Projection):
         elif call.status == "Running":
             call.tool_counter.took.add(recorded.time - call.since)
 
-    # For each step, the statuses that it may follow: what `evolve` allows, and nothing else.
     _steps: ClassVar[dict[str, tuple[Callable[..., None], tuple[str, ...]]]] = {
-        "approved": (_count_approval, ("Pending",)),
-        "rejected": (_count_rejection, ("Pending", "Approved")),
-        "running": (_count_start, ("Pending", "Approved", "Failed", "Running")),
-        "renewed": (_count_renewal, ("Running",)),
-        "paused": (_count_pause, ("Pending", "Approved", "Running")),
-        "completed": (_count_completion, ("Pending", "Approved", "Running", "Failed")),
-        "failed": (_count_failure, ("Pending", "Approved", "Running", "Failed")),
+        "approved": (_count_approval, TRANSITIONS["approved"]),
+        "rejected": (_count_rejection, TRANSITIONS["rejected"]),
+        "running": (_count_start, TRANSITIONS["running"]),
+        "renewed": (_count_renewal, TRANSITIONS["renewed"]),
+        "paused": (_count_pause, TRANSITIONS["paused"]),
+        "completed": (_count_completion, TRANSITIONS["completed"]),
+        "failed": (_count_failure, TRANSITIONS["failed"]),
     }
+    """For each step, how it is counted, and the statuses that it may follow."""
 
     # the counters
 

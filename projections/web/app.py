@@ -119,9 +119,9 @@ class _Pages:
         """Return the list of conversations, the newest activity first."""
         wanted = request.query_params.get("q", "").strip()
         with self._current() as view:
-            every = [each for each in view.conversations.values() if wanted in each.id]
-        every.sort(key=lambda each: (-each.last_at, each.id))
-        return self._page("conversations", every, wanted=wanted)
+            found = [line for line in view.conversations.values() if wanted in line.id]
+        found.sort(key=lambda line: (-line.last_at, line.id))
+        return self._page("conversations", found, wanted=wanted)
 
     def conversation(self, request: Request) -> Response:
         """Return the report of one conversation, as it is now."""
@@ -135,10 +135,10 @@ class _Pages:
     def errors(self, _: Request) -> Response:
         """Return the errors by their error lines, and how many came in each hour."""
         with self._current() as view:
-            every = sorted(view.errors.values(), key=lambda each: (-each.count, -each.last_at))
+            errors = sorted(view.errors.values(), key=lambda line: (-line.count, -line.last_at))
             hours = sorted(view.errors_by_hour.items())[-MAX_LISTED:]
         most = max((count for _, count in hours), default=1)
-        return self._page("errors", every, hours=[(at * HOUR, n) for at, n in hours], most=most)
+        return self._page("errors", errors, hours=[(at * HOUR, n) for at, n in hours], most=most)
 
     def newest(self, _: Request) -> Response:
         """Return the newest events of all conversations."""
@@ -186,14 +186,14 @@ class _Pages:
         now = self._store.now()
         with self._current() as view:
             found = view.doubts(now)
-        every = [(doubt, _shown(doubt)) for doubt in found[:MAX_LISTED]]
-        return self._page("doubts", every, total=len(found), note=note, by=by)
+        shown = [(doubt, _shown(doubt)) for doubt in found[:MAX_LISTED]]
+        return self._page("doubts", shown, total=len(found), note=note, by=by)
 
     def _inbox(self, note: str, by: str) -> Response:
         with self._current() as view:
             waiting = view.approvals
-        every = [_waiting(approval) for approval in waiting[:MAX_LISTED]]
-        return self._page("approvals", every, total=len(waiting), note=note, by=by)
+        shown = [_waiting(approval) for approval in waiting[:MAX_LISTED]]
+        return self._page("approvals", shown, total=len(waiting), note=note, by=by)
 
     @contextmanager
     def _current(self) -> Generator[StoreView, None, None]:
@@ -204,10 +204,10 @@ class _Pages:
             self._cursor = feed.cursor
             yield self._view
 
-    def _page(self, page: str, every: list[Any], **data: Any) -> Response:
-        data = {"total": len(every), **data}
+    def _page(self, page: str, lines: list[Any], **data: Any) -> Response:
+        data = {"total": len(lines), **data}
         token = self._guard.form_token
-        text = self._template.render(page=page, token=token, lines=every[:MAX_LISTED], **data)
+        text = self._template.render(page=page, token=token, lines=lines[:MAX_LISTED], **data)
         return HTMLResponse(text)
 
 

@@ -123,7 +123,7 @@ class StoreView:
         error = self.errors.get(key)
         if error is None:
             if len(self.errors) >= MAX_LINES:
-                del self.errors[min(self.errors, key=lambda each: self.errors[each].count)]
+                del self.errors[min(self.errors, key=lambda line: self.errors[line].count)]
             error = self.errors[key] = ErrorLine(text, one_line(tool, 64), str(event.failure.kind))
         error.count += 1
         error.conversation_id, error.version = recorded.conversation_id, recorded.version

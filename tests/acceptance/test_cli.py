@@ -1522,8 +1522,8 @@ def test_the_demo_tells_the_whole_story(run: Command, monkeypatch: pytest.Monkey
 
 @pytest.mark.slow
 def test_the_demos_facts_are_data(run: Command) -> None:
-    """The prompts are valid, the numbers add up, every repair has a reason."""
-    facts = run.json("demo")
+    """The prompts are valid, the numbers add up, every repair has a reason; of a tenant, too."""
+    facts = run.json("--tenant", "acme", "demo")
     for provider in ("openai", "anthropic"):
         assert facts["violations"][provider] == []
         assert validate(facts["prompts"][provider]["messages"], provider) == []

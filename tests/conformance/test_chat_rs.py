@@ -280,7 +280,7 @@ def test_tool_status_state_name_matches_variant(name: str) -> None:
 
 
 def test_an_auto_execute_collection_asked_about_an_unknown_name(chat: Conversation) -> None:
-    """There the answer is to ask a person. Here (design section 6) the call is closed: never run.
+    """There the answer is to ask a person. Here the call is closed: never run.
 
     Both are fail-safe; an unknown tool that waits for approval would leave the turn open.
     """

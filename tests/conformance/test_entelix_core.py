@@ -424,7 +424,7 @@ def test_a_model_retry_tells_the_hint_verbatim(chat: Conversation) -> None:
 
 
 def test_an_output_that_cannot_be_serialised_is_kept(chat: Conversation) -> None:
-    """There it is an error. Here (design section 4) a result is never lost because of its form."""
+    """There it is an error. Here a result is never lost because of its form."""
     tool, _ = ran(chat, lambda: {"raw": b"\xff", "at": object})
     assert tool.status.name == "Completed"
     (answer,) = [r.event for r in chat.events() if isinstance(r.event, ToolCompleted)]
@@ -512,7 +512,7 @@ def test_compaction_a_pair_attaches_to_the_preceding_assistant(chat: Conversatio
 
 
 def test_compaction_an_orphan_result(chat: Conversation) -> None:
-    """There it is an error. Here (design section 5) nothing real is lost: it becomes text."""
+    """There it is an error. Here nothing real is lost: it becomes text."""
     shown = grouped(chat, [USER, result("1")])
     assert "found" in str(shown)
     assert [message["role"] for message in shown] == ["user", "user"]
@@ -618,7 +618,7 @@ def test_the_policy_judges_what_the_retries_left_over(chat: Conversation) -> Non
 @pytest.mark.parametrize("hint", [None, 5])
 @pytest.mark.parametrize("status", [408, 425, 429, 500, 503])
 def test_defect_kind_and_classifier_disagree_on_a_bare_429(status: int, hint: int | None) -> None:
-    """Here one table decides kind, retry class and `retryable` (design section 6)."""
+    """Here one table decides kind, retry class and `retryable`."""
     kind = classify(HttpError(status, hint))
     again = DEFAULT.classify(HttpError(status, hint)) is RetryClass.TRANSIENT
     asked = ProviderError.from_http_status(status, "m", retry_after=hint)

@@ -103,7 +103,7 @@ def test_retryable_and_delay(error: AgentError, retryable: bool, delay: float | 
 def test_transport() -> None:
     """There it is not retryable.
 
-    Here (design section 6) it is: a model request has no side effect.
+    Here it is: a model request has no side effect.
     """
     error = provider(KIND.TRANSPORT)
     assert (error.retryable, error.retry_after) == (True, None)
@@ -229,7 +229,7 @@ def test_texts(error: AgentError, text: str) -> None:
 def test_http_mapping(
     status: int, hint: float | None, kind: ProviderErrorKind, auth: AuthErrorKind | None
 ) -> None:
-    """There 429 is always a rate limit, 408 and 425 unknown. Here (design section 6) one table.
+    """There 429 is always a rate limit, 408 and 425 unknown. Here one table.
 
     A bare 429 is a quota, and what the table calls transient is retryable.
     """
@@ -280,7 +280,7 @@ def test_retry_two_then_none() -> None:
 def test_retry_first_delay(chance: float) -> None:
     """There it is half of the base or more.
 
-    Here (design section 6) full jitter is used, from a tenth of 2 s to all of it.
+    Here full jitter is used, from a tenth of 2 s to all of it.
     """
     delay = RetryPolicy(3, 2).delay(1, None, chance)
     assert delay is not None

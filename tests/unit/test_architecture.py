@@ -91,6 +91,7 @@ SHARED = {
     "eventstore.domain.equal_calls",
     "eventstore.domain.finish_reasons",
     "eventstore.domain.json_types",
+    "eventstore.domain.lifecycle",
     "eventstore.domain.one_line",
     "eventstore.domain.response_turns",
     "eventstore.domain.own_texts",

@@ -60,7 +60,7 @@ class Reader(Connections):
             raise StoreCorrupt("toolledger_store is empty: restore the database from a copy")
         (epoch, lanes, created_at, digest), *accepted = rows
         if not isinstance(epoch, str):
-            raise StoreCorrupt("the store's epoch is no text: restore the database from a copy")
+            raise StoreCorrupt("the store's epoch is not text: restore the database from a copy")
         if not is_sound_store(epoch.encode(), lanes, created_at, digest):
             ((counters,),) = self.rows("SELECT COUNT(*) FROM toolledger_lanes")
             if lanes != counters:  # events would be sought, and written, in other lanes

@@ -24,8 +24,8 @@ from projections.cli.options import (
     seconds,
 )
 from projections.cli.output import clean, is_terminal, print_json_line, say
-from projections.cli.request_outline import request_lines
 from projections.debugging.event_filter import EventFilter
+from projections.debugging.request_outline import request_lines
 from projections.replay import SHOWN_CHARACTERS, Frame
 from projections.replay import replay as replayed
 

@@ -42,10 +42,10 @@ from projections.cli.output import (
     show_table,
     shown_width,
 )
-from projections.cli.request_outline import request_lines
 from projections.current_tools import CurrentTools
 from projections.debugging.conversation_summary import conversation_summary
 from projections.debugging.event_filter import EventFilter
+from projections.debugging.request_outline import request_lines
 from projections.formatting import arguments_text, duration, plural, share, table, utc_text
 from projections.history.entries import Repair
 from projections.history.options import Collapse, OpenCalls

@@ -807,7 +807,7 @@ def test_a_notification_between_check_and_wait_is_not_lost(run: Callable[[Main],
         await store.conversation("chat").request("pay", call_id="pay")
         decision = MissedDecision(store.session.blocking, "chat", "pay", None, NEVER)
         assert await wait(decision, store.session)
-        assert decision.decided.status.name == "Approved"
+        assert decision.result().status.name == "Approved"
 
     run(main)
 

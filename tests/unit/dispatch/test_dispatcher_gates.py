@@ -298,7 +298,7 @@ class Misnamed:
 
 def test_a_gate_without_a_rule_is_refused_where_it_is_passed(kind: str, chat: Conversation) -> None:
     """A dispatcher with a gate that would allow everything is not made, and nothing runs."""
-    message = r"gate Misnamed .*rename its allow_list\(\) to allowlist\(\)"
+    message = r"Misnamed object .* is not a gate: give it allowlist\(context\)"
     with pytest.raises(TypeError, match=message):
         gated(kind, chat, Misnamed())
     with pytest.raises(TypeError, match="gate OpeningGate is a class: pass an object of it"):

@@ -225,11 +225,11 @@ def test_a_server_that_does_not_answer_is_named_without_its_password() -> None:
         ("postgresql://ann:%zzsecret@h/x", "is not a database URL: write"),
         ("postgresql://ann:secret\ud800@h/x", "is not a database URL: write"),
         ("postgresql://ann;password=secret@h/x", "postgresql://… is not a database URL: write"),
-        ("postgresql:/ann:secret@h/x", "postgresql:… is no URL that can be imported: name"),
-        ("host=h password=secret", "… is no URL that can be imported: name"),
-        ("mysql://ann:secret@h/x", "mysql://ann:***@h/x is no URL that can be imported: name"),
-        ("https://ann:secret@h/x", "is no URL that can be imported: name"),
-        ("sqlite://ann:secret@/x.db", "is no URL that can be imported: name"),
+        ("postgresql:/ann:secret@h/x", "postgresql:… is not a URL that can be imported: name"),
+        ("host=h password=secret", "… is not a URL that can be imported: name"),
+        ("mysql://ann:secret@h/x", "mysql://ann:***@h/x is not a URL that can be imported: name"),
+        ("https://ann:secret@h/x", "is not a URL that can be imported: name"),
+        ("sqlite://ann:secret@/x.db", "is not a URL that can be imported: name"),
     ],
 )
 def test_a_url_that_cannot_be_read_is_named_without_its_password(url: str, shown: str) -> None:

@@ -1,4 +1,4 @@
-"""What if: other policies over recorded failures, calls and prompts; and bisect."""
+"""What if: other policies over recorded failures, calls and prompts."""
 
 from __future__ import annotations
 
@@ -6,10 +6,6 @@ from collections.abc import Collection
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from support.played_logs import STEPS, Step, played
-from support.tiers import examples
 
 from eventstore import (
     Conversation,
@@ -23,7 +19,7 @@ from eventstore import (
     ToolGateContext,
     ToolsOffered,
 )
-from projections import WhatIf, bisect, model_history, what_if
+from projections import WhatIf, what_if
 
 
 def versions(calls: Collection[Any]) -> list[int]:
@@ -111,40 +107,3 @@ def test_the_size_of_the_prompt(run: Conversation) -> None:
     assert found.saved == found.size_before - found.size_after
     with pytest.raises(ValueError, match="last_turns"):
         what_if(run.events(), last_turns=0)
-
-
-@settings(max_examples=examples(30))
-@given(steps=STEPS, kind=st.sampled_from(["failed", "completed", "rejected"]))
-def test_bisect_finds_what_a_search_from_the_start_finds(steps: list[Step], kind: str) -> None:
-    """The predicate holds from some event on."""
-    events = played(steps)
-
-    def holds(prefix: Any) -> bool:
-        return any(recorded.event.tag == kind for recorded in prefix)
-
-    first = next((each.version for each in events if holds(events[: each.version])), None)
-    assert bisect(events, holds) == first
-
-
-@settings(max_examples=examples(30))
-@given(steps=STEPS, messages=st.integers(1, 12))
-def test_bisect_over_prompts(steps: list[Step], messages: int) -> None:
-    """The number of turns only grows."""
-    events = played(steps)
-
-    def holds(prefix: Any) -> bool:
-        return len(model_history(prefix, collapse="none").turns) >= messages
-
-    found = bisect(events, holds)
-    assert (found is not None) is holds(events)
-    if found is not None:
-        assert holds(events[:found])
-        assert not holds(events[: found - 1])
-
-
-def test_bisect_at_the_ends() -> None:
-    """A predicate that always holds does so before the first event; one that never holds, never."""
-    events = played([("user", 1)])
-    assert bisect(events, lambda prefix: True) == 0
-    assert bisect(events, lambda prefix: False) is None
-    assert bisect([], lambda prefix: False) is None

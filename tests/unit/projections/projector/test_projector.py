@@ -17,11 +17,16 @@ from eventstore import (
     EventStore,
     Failure,
     FunctionCall,
+    FunctionResponse,
     Lag,
     ModelResponded,
     Pending,
+    ToolApproved,
     ToolCompleted,
+    ToolFailed,
+    ToolPaused,
     ToolPending,
+    ToolRunning,
     Usage,
     UsageLimitBreach,
 )
@@ -85,6 +90,29 @@ def test_a_doubt_is_kept_until_a_person_settles_it(
         projector.catch_up()
         check(projector, store)
     assert projector.statistics().overall.settlements == 1
+
+
+def test_an_announced_attempt_whose_approval_expires_waits_again(store: EventStore) -> None:
+    """The rows keep what that pause follows, and the attempt after it counts as a retry."""
+    chat = store.conversation("chat")
+    call_id = chat.request("pay", call_id="c").id
+    for event, is_open in (
+        (ToolApproved(call_id, expires_at=2**52), 1),
+        (ToolRunning(call_id, 1), 1),
+        (ToolFailed(call_id, Failure(ErrorKind.TRANSIENT, "busy"), 1, delay=1), 0),
+        (ToolPaused(call_id), 1),
+        (ToolApproved(call_id), 1),
+        (ToolRunning(call_id, 2), 1),
+        (ToolCompleted(call_id, FunctionResponse("pay", "paid", call_id)), 0),
+    ):
+        chat.append(event)
+        with Projector(store) as projector:  # has no more than the rows
+            projector.catch_up()
+            check(projector, store)
+            statistics = projector.statistics()
+        assert statistics.overall.open == is_open
+    assert (statistics.overall.retries, statistics.overall.recovered) == (1, 1)
+    assert statistics.anomalies == ()
 
 
 def test_tenants_have_their_own_rows(path: Path) -> None:

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sqlalchemy import text
+from psycopg import errors
+from sqlalchemy import create_engine, text
+from sqlalchemy.exc import DBAPIError, OperationalError
 from support.projected_logs import new_store
 from support.statements import after_statements
 
@@ -130,6 +132,37 @@ def test_a_sqlite_without_trigrams_looks_through_the_table(
         names = connection.execute("SELECT name FROM sqlite_master WHERE name LIKE '%trigram%'")
         assert names.fetchall() == []
     connection.close()
+
+
+def test_a_full_disk_is_not_a_sqlite_without_trigrams() -> None:
+    """Otherwise every search of that table would be slow for good, and nobody would know."""
+    engine = create_engine("sqlite://")
+    with engine.begin() as connection:
+        connection.exec_driver_sql("PRAGMA max_page_count = 3")
+        with pytest.raises(OperationalError, match="full"):
+            index.texts.create(connection)
+    engine.dispose()
+
+
+@pytest.mark.parametrize(
+    ("error", "lacks"),
+    [
+        (errors.FeatureNotSupported(), True),
+        (errors.InsufficientPrivilege(), True),
+        (errors.UndefinedObject(), True),
+        (errors.UndefinedFile(), True),
+        (errors.DiskFull(), False),
+        (errors.QueryCanceled(), False),
+        (errors.UniqueViolation(), False),
+        (errors.OperationalError("the server closed the connection"), False),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_a_postgresql_without_trigrams_is_known_by_its_code(
+    error: Exception, *, lacks: bool
+) -> None:
+    """A server that is full or stopped, or another session, is in the way for a while only."""
+    assert index.lacks_trigrams(DBAPIError(None, None, error)) is lacks
 
 
 def test_more_events_than_a_page_are_all_found(

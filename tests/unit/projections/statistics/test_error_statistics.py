@@ -21,6 +21,7 @@ from eventstore import (
     ToolApproved,
     ToolCompleted,
     ToolFailed,
+    ToolPaused,
     ToolPending,
     ToolRejected,
     ToolRunning,
@@ -490,6 +491,7 @@ def test_an_event_that_cannot_be_counted_is_an_anomaly(events: list[Event]) -> N
         running(2),
         completed(),
         failed(),
+        ToolPaused("a"),
         MessageAdded("user"),
         UnknownEvent("from_the_future", 1, "{}"),
     ],
@@ -504,8 +506,9 @@ def test_an_event_that_cannot_be_counted_is_an_anomaly(events: list[Event]) -> N
         [running()],
         [failed()],
         [running(), failed(), running(2)],
+        [ToolApproved("a", expires_at=1), running(), failed(delay=1)],
     ],
-    ids=["Pending", "edited", "Approved", "Running", "Failed", "retried"],
+    ids=["Pending", "edited", "Approved", "Running", "Failed", "retried", "announced"],
 )
 def test_anomalies_follow_the_table_of_transitions(
     life: list[Event], event: Any, call_id: str

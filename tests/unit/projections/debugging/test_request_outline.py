@@ -9,7 +9,7 @@ import pytest
 from eventstore import EventStore
 from eventstore.providers import PROVIDERS
 from projections import model_history
-from projections.cli.request_outline import request_lines
+from projections.debugging.request_outline import request_lines
 
 
 @pytest.mark.parametrize("provider", sorted(PROVIDERS))

@@ -1,0 +1,1 @@
+"""The demo: an agent loop over small real tools, and what its log says of it afterwards."""
