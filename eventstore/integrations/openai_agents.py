@@ -11,6 +11,8 @@
    SDK's state is for the call as the model asked for it, because that is what the state has.
 4. `resume` gives the SDK the recorded response again, so that the SDK itself runs the calls that
    are open. Calls with a recorded answer do not run again.
+5. An agent that another hands over to is wrapped, too: once, however many hand over to it.
+6. A guardrail that refuses a call rejects it in the log. It sees the arguments that would run.
 
 A tool with a `failure_error_function` of its own hides its exceptions: what that returns is
 recorded as the result.
@@ -22,6 +24,7 @@ import copy
 import inspect
 import json
 import time
+import weakref
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from dataclasses import replace
 from functools import cache
@@ -30,6 +33,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from eventstore.aio.conversation import AsyncConversation
 from eventstore.domain.decision_errors import CallChanged
+from eventstore.domain.doubt import text_of_doubt
 from eventstore.domain.events import MessageAdded
 from eventstore.domain.failure import ErrorKind, Failure
 from eventstore.domain.statuses import Approved, Pending, Rejected
@@ -52,6 +56,7 @@ try:
         Agent,
         AgentsException,
         FunctionTool,
+        Handoff,
         ItemHelpers,
         Model,
         ModelBehaviorError,
@@ -68,8 +73,16 @@ except ImportError as error:
     raise missing_extra("openai-agents", error) from error
 
 if TYPE_CHECKING:
-    from agents import RunResult, RunResultStreaming
+    from agents import (
+        RunContextWrapper,
+        RunResult,
+        RunResultStreaming,
+        ToolGuardrailFunctionOutput,
+        ToolInputGuardrail,
+        ToolInputGuardrailData,
+    )
     from agents.run_config import ToolErrorFormatterArgs
+    from agents.tool import ToolErrorFunction
     from agents.tool_context import ToolContext
 
     from eventstore.domain.json_types import JsonObject
@@ -156,18 +169,12 @@ class Ledger(SessionABC):
         return result
 
     def wrapped(self, agent: Agent[Any]) -> Agent[Any]:
-        """Return the agent with its model and its tools recorded, and those it hands over to."""
-        tools = [
-            self._recorded_tool(tool) if isinstance(tool, FunctionTool) else tool
-            for tool in agent.tools
-        ]
-        handoffs = [
-            self.wrapped(other) if isinstance(other, Agent) else other for other in agent.handoffs
-        ]
-        copied = copy.copy(agent)
-        copied.model = _RecordedModel(self, agent.model)
-        copied.tools, copied.handoffs = [*tools], [*handoffs]
-        return copied
+        """Return the agent with its model and its tools recorded, and those it hands over to.
+
+        Raises:
+            ValueError: an agent or a tool of it is one that another ledger has wrapped.
+        """
+        return _RecordedAgents(self).of(agent)
 
     # the session
 
@@ -244,6 +251,15 @@ class Ledger(SessionABC):
                 raise _RefusedAnswer("completed", first_seen(tool), tool)
             await self.chat.complete(tool.id, items[call_id].get("output"), synthetic=True)
 
+    async def find(self, call_id: str) -> Tool | None:
+        """Return the latest call to which the SDK gave this id, or None."""
+        return await self._calls.find(call_id)
+
+    async def record_refusal(self, tool: Tool, reason: str | None, guardrail: str) -> None:
+        """Record that a guardrail of the host has refused a call, as it was then."""
+        if isinstance(tool.status, Pending | Approved):
+            await self.chat.reject(tool.id, reason, "hook", guardrail, seen=tool)
+
     async def _format_error(self, args: ToolErrorFormatterArgs[Any]) -> str | None:
         """Keep a tool's own exception; record a refused or an unknown call."""
         if args.error is not None:
@@ -289,42 +305,36 @@ class Ledger(SessionABC):
 
         return formatted
 
-    def _recorded_tool(self, tool: FunctionTool) -> FunctionTool:
-        run = tool.on_invoke_tool
-
-        async def invoke(context: ToolContext[Any], arguments: str) -> Any:
-            needs_decision = tool.needs_approval is True
-            found = await self._calls.find(context.tool_call_id, as_recorded=not needs_decision)
-            if found is None:
-                raise LookupError(f"the log has no call {context.tool_call_id!r}")
-            waits = needs_decision and isinstance(found.status, Pending)
-            if waits and found.effective_call.is_object:  # the tool itself refuses anything else
-                found = await self._approved(found)
-            if not may_run(found):
-                return shown_text(await self._calls.answer(found))
-            async with self._calls.running(found) as attempt:
-                if attempt is None:
-                    return await invoke(context, arguments)
-                given = arguments if found.edit is None else json.dumps(attempt.arguments)
-                try:
-                    result = await run(context, given)
-                except ModelBehaviorError as refused:
-                    await attempt.fail(validation_failure(refused))
-                    raise
-                failed = self._errors.pop(context.tool_call_id, None)
-                if isinstance(failed, ModelBehaviorError):
-                    await attempt.fail(validation_failure(failed))
-                elif failed is not None:
-                    await attempt.fail(failed)
-                    if attempt.tool.in_doubt:
-                        return shown_text(await self._calls.answer(attempt.tool))
-                else:
-                    await attempt.complete(plain(result))
-                return result
-
-        copied = copy.copy(tool)
-        copied.on_invoke_tool = invoke
-        return copied
+    async def invoke(self, tool: FunctionTool, context: ToolContext[Any], arguments: str) -> Any:
+        """Run a call of a tool between its start and its end; one that ran gives its answer."""
+        needs_decision = tool.needs_approval is True
+        found = await self._calls.find(context.tool_call_id, as_recorded=not needs_decision)
+        if found is None:
+            raise LookupError(f"the log has no call {context.tool_call_id!r}")
+        waits = needs_decision and isinstance(found.status, Pending)
+        if waits and found.effective_call.is_object:  # the tool itself refuses anything else
+            found = await self._approved(found)
+        if not may_run(found):
+            return shown_text(await self._calls.answer(found))
+        async with self._calls.running(found) as attempt:
+            if attempt is None:
+                return await self.invoke(tool, context, arguments)
+            given = arguments if found.edit is None else json.dumps(attempt.arguments)
+            try:
+                result = await tool.on_invoke_tool(context, given)
+            except ModelBehaviorError as refused:
+                await attempt.fail(validation_failure(refused))
+                raise
+            failed = self._errors.pop(context.tool_call_id, None)
+            if isinstance(failed, ModelBehaviorError):
+                await attempt.fail(validation_failure(failed))
+            elif failed is not None:
+                await attempt.fail(failed)
+                if attempt.tool.in_doubt:
+                    return shown_text(await self._calls.answer(attempt.tool))
+            else:
+                await attempt.complete(plain(result))
+            return result
 
     async def _prepare_replay(self, turns: Sequence[Turn]) -> None:
         """Let the next request be answered with the open calls of the last response, if any are."""
@@ -352,33 +362,145 @@ class _RefusedAnswer(CallChanged, AgentsException):
     """The error of a late answer, as one of the SDK, which would put another into its words."""
 
 
+class _RecordedAgents:
+    """The recorded copies of agents that hand over to each other, in a circle, too: one of each."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._copies: dict[int, tuple[Agent[Any], Agent[Any]]] = {}  # by the id of the first
+
+    def of(self, agent: Agent[Any]) -> Agent[Any]:
+        """Return the copy of an agent."""
+        if (known := self._copies.get(id(agent))) is not None:
+            return known[1]
+        copied = copy.copy(agent)
+        self._copies[id(agent)] = agent, copied
+        if not self._is_recorded(agent.model):
+            copied.model = _RecordedModel(self._ledger, agent.model)
+        copied.tools = [
+            self._tool(tool) if isinstance(tool, FunctionTool) else tool for tool in agent.tools
+        ]
+        copied.handoffs = [
+            self.of(other) if isinstance(other, Agent) else self._handoff(other)
+            for other in agent.handoffs
+        ]
+        return copied
+
+    def _handoff(self, handoff: Handoff[Any, Any]) -> Handoff[Any, Any]:
+        """Return a handoff to the copy of the agent that it gives, whichever that is."""
+        hand_over = handoff.on_invoke_handoff
+
+        async def hand_over_recorded(context: RunContextWrapper[Any], arguments: str) -> Agent[Any]:
+            return self.of(await hand_over(context, arguments))
+
+        copied = copy.copy(handoff)
+        copied.on_invoke_handoff = hand_over_recorded
+        target = handoff._agent_ref and handoff._agent_ref()  # noqa: SLF001 - a state finds it there
+        if isinstance(target, Agent):
+            copied._agent_ref = weakref.ref(self.of(target))  # noqa: SLF001
+        return copied
+
+    def _tool(self, tool: FunctionTool) -> FunctionTool:
+        if self._is_recorded(tool.on_invoke_tool):
+            return tool
+        copied = copy.copy(tool)
+        copied.on_invoke_tool = _RecordedInvocation(self._ledger, tool)
+        if tool.tool_input_guardrails:
+            copied.tool_input_guardrails = [*map(self._guardrail, tool.tool_input_guardrails)]
+        if tool.timeout_seconds is not None:
+            copied.timeout_error_function = self._timeout_function(tool.timeout_error_function)
+        return copied
+
+    def _guardrail(self, guardrail: ToolInputGuardrail[Any]) -> ToolInputGuardrail[Any]:
+        """Return a guardrail that sees the arguments that will run, and whose no is recorded."""
+        name = guardrail.get_name()
+
+        async def checked(data: ToolInputGuardrailData) -> ToolGuardrailFunctionOutput:
+            call = await self._ledger.find(data.context.tool_call_id)
+            if call is not None and call.edit is not None:
+                context = copy.copy(data.context)
+                context.tool_arguments = json.dumps(call.effective_call.arguments)
+                data = replace(data, context=context)
+            output = await guardrail.run(data)
+            behavior = output.behavior
+            if call is not None and behavior["type"] != "allow":
+                reason = behavior["message"] if behavior["type"] == "reject_content" else None
+                await self._ledger.record_refusal(call, reason, name)
+            return output
+
+        copied = copy.copy(guardrail)
+        copied.name, copied.guardrail_function = name, checked
+        return copied
+
+    def _timeout_function(self, own: ToolErrorFunction | None) -> ToolErrorFunction:
+        """Return what tells the model of a timeout: that the call may have taken effect, too."""
+
+        async def told(context: RunContextWrapper[Any], error: Exception) -> str:
+            given = str(error) if own is None else own(context, error)
+            text = await given if inspect.isawaitable(given) else given
+            call = await self._ledger.find(str(member(context, "tool_call_id")))
+            return text_of_doubt(text, "timeout") if call is not None and call.in_doubt else text
+
+        return told
+
+    def _is_recorded(self, piece: object) -> bool:
+        """Return whether the ledger records a model, or the invocation of a tool, already.
+
+        It does in a run that goes on with the agent that the last one ended with.
+
+        Raises:
+            ValueError: another ledger does.
+        """
+        if not isinstance(piece, _RecordedModel | _RecordedInvocation):
+            return False
+        if piece.ledger is not self._ledger:
+            raise ValueError(
+                f"the agent is recorded in conversation {piece.ledger.chat.id!r} already: "
+                f"give the ledger of {self._ledger.chat.id!r} an agent that no ledger has "
+                "wrapped, not the `last_agent` of another ledger's result"
+            )
+        return True
+
+
+class _RecordedInvocation:
+    """The invocation of a tool, which is recorded."""
+
+    def __init__(self, ledger: Ledger, tool: FunctionTool) -> None:
+        self.ledger = ledger
+        self._tool = tool
+
+    async def __call__(self, context: ToolContext[Any], arguments: str) -> Any:
+        """Run a call of the tool; see `Ledger.invoke`."""
+        return await self.ledger.invoke(self._tool, context, arguments)
+
+
 class _RecordedModel(Model):
     """A model whose requests and responses are recorded."""
 
     def __init__(self, ledger: Ledger, model: str | Model | None) -> None:
-        self._ledger = ledger
+        self.ledger = ledger
         self._model = model
 
     async def get_response(self, *args: Any, **named: Any) -> Any:
         """Return the model's response, recorded; or the one that is given again."""
-        replayed = await self._ledger.record_request(_input_of(args, named))
+        replayed = await self.ledger.record_request(_input_of(args, named))
         if replayed is not None:
             return replayed
         requested_at = time.monotonic()
         response = await self._own().get_response(*args, **named)
         latency = time.monotonic() - requested_at
-        await self._ledger.record_response(response, latency, _names_in(args, named))
+        await self.ledger.record_response(response, latency, _names_in(args, named))
         return response
 
     async def stream_response(self, *args: Any, **named: Any) -> AsyncIterator[Any]:
         """Yield the model's events; the response is recorded before its last event."""
-        await self._ledger.record_request(_input_of(args, named))
+        await self.ledger.record_request(_input_of(args, named))
         requested_at = time.monotonic()
         async for event in self._own().stream_response(*args, **named):
             if event.type == "response.completed":
                 latency = time.monotonic() - requested_at
                 names = _names_in(args, named)
-                await self._ledger.record_response(event.response, latency, names)
+                await self.ledger.record_response(event.response, latency, names)
             yield event
 
     def _own(self) -> Model:

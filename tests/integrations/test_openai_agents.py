@@ -12,10 +12,20 @@ from support.frameworks import required
 
 required("agents")
 
-from agents import Agent, ModelBehaviorError, function_tool, handoff, set_tracing_disabled
+from agents import (
+    Agent,
+    Handoff,
+    ModelBehaviorError,
+    ToolGuardrailFunctionOutput,
+    ToolInputGuardrailTripwireTriggered,
+    function_tool,
+    handoff,
+    set_tracing_disabled,
+    tool_input_guardrail,
+)
 from agents.testing import ScriptedModel, assistant_message, function_call
 
-from eventstore import AsyncEventStore, Completed, EventStore, Failed
+from eventstore import AsyncEventStore, Completed, EventStore, Failed, Pending, Rejected
 from eventstore.integrations.openai_agents import Ledger
 
 
@@ -80,6 +90,124 @@ def test_a_handoff_does_not_stay_open(tmp_path: Path) -> None:
         assert isinstance((await ledger.chat.tools())["h"].status, Completed)
 
     with_ledger(url_in(tmp_path), scene)
+
+
+@pytest.mark.parametrize("by", ["agent", "handoff", "agent of the moment", "circle", "last agent"])
+def test_every_agent_of_a_run_is_recorded(by: str) -> None:
+    """A call of an agent that another hands over to is in the log, and runs once."""
+    asks = [function_call("lost", '{"number": 7}', call_id="a")]
+    clerk = Agent(
+        "clerk", model=ScriptedModel([asks, [assistant_message("Lost.")]] * 2), tools=[lost]
+    )
+    to_clerk = handoff(clerk)
+    model = ScriptedModel([[function_call(to_clerk.tool_name, "{}", call_id="h")]])
+    desk: Agent[Any] = Agent("desk", model=model, handoffs=[to_clerk])
+    if by in ("agent", "circle"):
+        desk.handoffs = [clerk]
+    if by == "circle":
+        clerk.handoffs = [desk]
+    if by == "agent of the moment":
+
+        async def hand_over(_: object, __: str) -> Agent[Any]:
+            return clerk
+
+        name, schema = to_clerk.tool_name, to_clerk.input_json_schema
+        desk.handoffs = [Handoff(name, "To the clerk.", schema, hand_over, "clerk")]
+
+    async def scene(ledger: Ledger) -> None:
+        asked = desk
+        if by == "last agent":
+            hello = Agent("desk", model=ScriptedModel([[assistant_message("Hello.")]]))
+            said = await ledger.run(hello, "Hello.")
+            asked = said.last_agent.clone(model=model, handoffs=desk.handoffs)
+        result = await ledger.run(asked, "Order 7?")
+        assert (result.final_output, result.last_agent.name) == ("Lost.", "clerk")
+        tools = await ledger.chat.tools()
+        assert {i: t.status.name for i, t in tools.items()} == dict.fromkeys("ha", "Completed")
+        assert await ledger.resume(desk) is None
+        again = await ledger.run(result.last_agent, "And order 7 now?")
+        assert again.final_output == "Lost."
+        assert [t.status.name for t in (await ledger.chat.tools()).values()] == ["Completed"] * 3
+
+    with_ledger("sqlite://", scene)
+
+
+def test_an_agent_of_another_ledger_is_refused() -> None:
+    """It would record in both conversations; the error names them, and what to give."""
+
+    async def scene(ledger: Ledger) -> None:
+        other = Ledger(AsyncEventStore(EventStore.open("sqlite://")).conversation("other"))
+        agent = other.wrapped(Agent("support", model=ScriptedModel([])))
+        with pytest.raises(ValueError, match=r"'other' already.* of 'c' an agent that no ledger"):
+            await ledger.run(agent, "Order 7?")
+        assert await ledger.chat.version == 0
+
+    with_ledger("sqlite://", scene)
+
+
+@pytest.mark.parametrize("refusal", ["reject_content", "raise_exception"])
+def test_a_guardrail_that_refuses_a_call_rejects_it(refusal: str) -> None:
+    """It sees the arguments that would run, those of an edit; its reason is in the log."""
+    checked: list[str] = []
+
+    @tool_input_guardrail
+    def policy(data: Any) -> ToolGuardrailFunctionOutput:
+        """Let nothing pass."""
+        checked.append(data.context.tool_arguments)
+        if refusal == "raise_exception":
+            return ToolGuardrailFunctionOutput.raise_exception()
+        return ToolGuardrailFunctionOutput.reject_content("above the limit")
+
+    @function_tool(needs_approval=True, tool_input_guardrails=[policy])
+    def refund(number: int) -> str:
+        """Refund an order."""
+        raise AssertionError(number)
+
+    async def scene(ledger: Ledger) -> None:
+        model = ScriptedModel(
+            [[function_call("refund", '{"number": 7}', call_id="a")], [assistant_message("No.")]]
+        )
+        agent = Agent("support", model=model, tools=[refund])
+        await ledger.run(agent, "Refund order 7.")
+        assert isinstance((await ledger.chat.tools())["a"].status, Pending)
+        await ledger.chat.approve("a", {"number": 8}, by="grace")
+        if refusal == "raise_exception":
+            with pytest.raises(ToolInputGuardrailTripwireTriggered):
+                await ledger.resume(agent)
+        else:
+            assert (result := await ledger.resume(agent)) is not None
+            assert result.final_output == "No."
+        tool = (await ledger.chat.tools())["a"]
+        assert isinstance(tool.status, Rejected)
+        reason = "above the limit" if refusal == "reject_content" else None
+        assert (tool.status.reason, tool.attempts, checked) == (reason, 0, ['{"number": 8}'])
+        assert (tool.status.source, tool.status.by) == ("hook", "policy")
+
+    with_ledger("sqlite://", scene)
+
+
+@pytest.mark.parametrize("own", [None, "The bank is slow."])
+def test_the_model_reads_that_a_call_that_timed_out_may_have_taken_effect(own: str | None) -> None:
+    """The SDK's text for a timeout, or the host's, does not leave that out."""
+
+    async def refund(number: int) -> str:
+        """Refund an order, and wait for ever for the answer."""
+        await asyncio.Event().wait()
+        return str(number)
+
+    async def scene(ledger: Ledger) -> None:
+        options: Any = {"timeout_error_function": lambda _, __: own} if own else {}
+        call = function_call("refund", '{"number": 7}', call_id="a")
+        model = ScriptedModel([[call], [assistant_message("I shall check.")]])
+        tool = function_tool(refund, timeout=0.01, **options)
+        await ledger.run(Agent("support", model=model, tools=[tool]), "Refund order 7.")
+        assert (await ledger.chat.tools())["a"].in_doubt
+        assert model.last_call is not None
+        (output,) = [i["output"] for i in model.last_call.input if "output" in i]
+        assert str(output).startswith((own or "Tool 'refund' timed out").removesuffix("."))
+        assert str(output).endswith("may have taken effect: check before running it again.")
+
+    with_ledger("sqlite://", scene)
 
 
 def test_arguments_that_end_the_run_are_a_failure(tmp_path: Path) -> None:
