@@ -14,7 +14,10 @@
 5. The arguments that run are those of the log. What a plugin before this one has changed is an
    edit. ADK calls the agent's own `before_tool_callback` after this plugin: what that changes, or
    answers in place of the tool, is not seen here.
-6. An agent that is run as a tool has a session of its own, which is part of the call.
+6. How a tool ended is recorded before any plugin sees it, wherever the ledger stands in the list.
+   An error that ADK, or a tool of ADK, has made into a result is a failure. Of the text alone is
+   known whether it leaves a doubt.
+7. An agent that is run as a tool has a session of its own, which is part of the call.
 """
 
 from __future__ import annotations
@@ -36,6 +39,7 @@ from eventstore.domain.decision_errors import CallChanged
 from eventstore.domain.failure import ErrorKind, Failure
 from eventstore.domain.revision import Revision
 from eventstore.domain.statuses import Approved, Pending
+from eventstore.integrations.error_texts import failure_of_text
 from eventstore.integrations.extras import missing_extra
 from eventstore.integrations.recorded_calls import (
     AsyncRecordedCalls,
@@ -43,6 +47,7 @@ from eventstore.integrations.recorded_calls import (
     host_edit,
     may_run,
     seen_at_pause,
+    seen_unedited,
     shown_revision,
     shown_text,
     validation_failure,
@@ -80,7 +85,8 @@ _MINTED: Final = "adk-"  # begins the id of a call to which the model gave none
 _CONTROL: Final = "adk_request_"  # begins the names of ADK's own calls, which ask the host
 _TRANSFER: Final = "transfer_to_agent"  # changes nothing but the run, and so is done again
 _REPLAYED: Final = "toolledger_replayed"
-_REFUSED: Final = "Invoking `{}()` failed"  # begins what ADK answers to arguments that it refuses
+_MCP_ERRORS: Final = ("MCP tool execution failed", "Unexpected error during MCP tool execution")
+"""Begin what ADK answers with an error of the MCP SDK, and with any other, as of a transport."""
 _WAITS: Final = "This call waits for a decision."
 
 
@@ -110,6 +116,8 @@ class Ledger(BasePlugin):
         self._requested_at: dict[tuple[str, str], float] = {}  # by invocation and agent
         self._session = ""
         self._history: list[types.Content] = []  # what was said before the session
+        self._failed: dict[str, Tool] = {}  # by ADK's ids, until the model's answer is given
+        self._ends = _Ends(self)
         self._lacks_answers = False  # the session; so the model is shown the log's
         self._replay: deque[tuple[types.Content, list[Tool]]] | None = None  # given again
 
@@ -158,6 +166,9 @@ class Ledger(BasePlugin):
                 return
             self._session = session.id
             self._history = _before(session, await self._contents())
+        manager = invocation_context.plugin_manager
+        if self._ends not in manager.plugins:  # a new list: ADK goes through the old one just now
+            manager.plugins = [self._ends, *manager.plugins]
         if self._replay is not None:
             return
         answers = [p.function_response for p in _parts(user_message) if p.function_response]
@@ -234,36 +245,20 @@ class Ledger(BasePlugin):
         tool_args.update(attempt.arguments)
         return None
 
-    async def after_tool_callback(
+    async def on_tool_error_callback(
         self,
         *,
         tool: BaseTool,
         tool_args: dict[str, Any],
         tool_context: ToolContext,
-        result: object,
-    ) -> None:
-        """Record what a tool returned, or that it paused."""
-        del tool_args
-        under_way = self._under_way(tool_context)
-        if under_way is None:
-            return
-        attempt, stack = under_way
-        async with stack:
-            asked = tool_context.actions.requested_tool_confirmations.get(
-                tool_context.function_call_id or ""
-            )
-            if asked is not None:
-                seen = seen_at_pause(attempt.tool)
-                tool_context.state[_seen_key(attempt.tool)] = str(seen)
-                await attempt.pause(reason=asked.hint)
-            elif tool_context.actions.requested_auth_configs:
-                await attempt.pause(reason="credentials")
-            elif tool.is_long_running:
-                await attempt.pause(reason="long-running")
-            elif (refused := _refusal(tool, result)) is not None:
-                await attempt.fail(refused)
-            else:
-                await attempt.complete(result)
+        error: BaseException,
+    ) -> dict[str, Any] | None:
+        """Let the model read a tool's own exception, so that the run goes on."""
+        del tool, tool_args
+        failed = self._failed.pop(tool_context.function_call_id or "", None)
+        if failed is None or isinstance(error, CancelledError):
+            return None
+        return await self._answered(failed)
 
     async def on_run_error_callback(
         self, *, invocation_context: InvocationContext, error: Exception
@@ -280,23 +275,50 @@ class Ledger(BasePlugin):
             async with stack:
                 await attempt.fail(failure)
 
-    async def on_tool_error_callback(
-        self,
-        *,
-        tool: BaseTool,
-        tool_args: dict[str, Any],
-        tool_context: ToolContext,
-        error: BaseException,
+    # how a tool ended
+
+    async def record_result(
+        self, tool: BaseTool, context: ToolContext, result: object
     ) -> dict[str, Any] | None:
-        """Record a tool's own exception, and let the model read it."""
-        del tool, tool_args
-        under_way = self._under_way(tool_context)
+        """Record what a tool returned, or that it paused; return the answer of one in doubt."""
+        call_id = context.function_call_id or ""
+        self._failed.pop(call_id, None)
+        under_way = self._under_way(context)
+        if under_way is None:
+            return None
+        attempt, stack = under_way
+        async with stack:
+            asked = context.actions.requested_tool_confirmations.get(call_id)
+            if asked is not None:
+                seen = seen_at_pause(attempt.tool)
+                context.state[_seen_key(attempt.tool)] = str(seen)
+                await attempt.pause(reason=asked.hint)
+            elif context.actions.requested_auth_configs:
+                await attempt.pause(reason="credentials")
+            elif tool.is_long_running:
+                await attempt.pause(reason="long-running")
+            elif (failure := _failure(tool, result)) is not None:
+                await attempt.fail(failure)
+            else:
+                await attempt.complete(result)
+        return await self._answered(attempt.tool) if attempt.tool.in_doubt else None
+
+    async def record_error(
+        self, context: ToolContext, error: BaseException
+    ) -> dict[str, Any] | None:
+        """Record a tool's own exception; return the answer of a call in doubt."""
+        under_way = self._under_way(context)
         if under_way is None:
             return None
         attempt, stack = under_way
         async with stack:
             await attempt.fail(error)
-        return None if isinstance(error, CancelledError) else await self._answered(attempt.tool)
+        if isinstance(error, CancelledError):
+            return None
+        if attempt.tool.in_doubt:
+            return await self._answered(attempt.tool)
+        self._failed[context.function_call_id or ""] = attempt.tool
+        return None
 
     def _is_own(self, session: Session) -> bool:
         """Return whether a session is recorded; that of an agent that is run as a tool is not.
@@ -393,10 +415,17 @@ class Ledger(BasePlugin):
         return await self.chat.reject(call.id, "by the host", seen=seen)
 
     async def _record_answer(self, call: Tool, answer: types.FunctionResponse) -> None:
-        """Record an answer that no tool gave in a run: its call is refused, or ran for long."""
+        """Record an answer that no tool gave in a run: its call is refused, or ran for long.
+
+        Raises:
+            CallChanged: the call is not as it was when a plugin of the host refused it.
+        """
         given = answer.response or {}
-        if "error" in given:
-            await self.chat.fail(call.id, Failure(ErrorKind.VALIDATION, str(given["error"])))
+        reason = str(given.get("error"))
+        if "error" in given and (call.attempts or reason.startswith(_refusal_of(call.call.name))):
+            await self.chat.fail(call.id, Failure(ErrorKind.VALIDATION, reason))
+        elif "error" in given:
+            await self.chat.reject(call.id, reason, "hook", seen=seen_unedited(call))
         else:
             await self.chat.complete(call.id, given.get("result", given), synthetic=True)
 
@@ -416,6 +445,38 @@ class Ledger(BasePlugin):
         if isinstance(result, dict) and not answer.is_error:
             return result
         return {"error" if answer.is_error else "result": shown_text(answer)}
+
+
+class _Ends(BasePlugin):
+    """What stands before the other plugins, so that none of them hides how a tool ended."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        super().__init__("toolledger_ends")
+        self._ledger = ledger
+
+    async def after_tool_callback(
+        self,
+        *,
+        tool: BaseTool,
+        tool_args: dict[str, Any],
+        tool_context: ToolContext,
+        result: object,
+    ) -> dict[str, Any] | None:
+        """Record a result; see `Ledger.record_result`."""
+        del tool_args
+        return await self._ledger.record_result(tool, tool_context, result)
+
+    async def on_tool_error_callback(
+        self,
+        *,
+        tool: BaseTool,
+        tool_args: dict[str, Any],
+        tool_context: ToolContext,
+        error: BaseException,
+    ) -> dict[str, Any] | None:
+        """Record an exception; see `Ledger.record_error`."""
+        del tool, tool_args
+        return await self._ledger.record_error(tool_context, error)
 
 
 def _question(call: Tool, edited: JsonObject | None) -> str:
@@ -582,9 +643,38 @@ class _Signature:
         return None
 
 
-def _refusal(tool: BaseTool, result: object) -> Failure | None:
-    """Return the failure that ADK tells as a result: an argument is missing or wrong."""
-    reason = result.get("error") if isinstance(result, dict) else None
-    if isinstance(reason, str) and reason.startswith(_REFUSED.format(tool.name)):
+# results
+
+
+def _refusal_of(name: str) -> str:
+    """Return how ADK begins its answer to arguments that it refuses, or to an unknown name."""
+    return f"Invoking `{name}()` failed"
+
+
+def _failure(tool: BaseTool, result: object) -> Failure | None:
+    """Return the failure that ADK, or a tool of ADK, tells as a result."""
+    if not isinstance(result, dict):
+        return None
+    reason = result.get("error")
+    if isinstance(reason, str) and reason.startswith(_refusal_of(tool.name)):
         return Failure(ErrorKind.VALIDATION, reason)
-    return None
+    if isinstance(reason, str) and reason.startswith(_MCP_ERRORS):
+        _, _, text = reason.partition(": ")
+        return failure_of_text(text, leaves_doubt=not reason.startswith(_MCP_ERRORS[0]))
+    detected = getattr(tool, "_detect_error_in_response", None)
+    if detected is None or detected(result) is None:
+        return None
+    return failure_of_text(_error_text(result))
+
+
+def _error_text(result: dict[str, Any]) -> str:
+    """Return the words of an error: of a server's result, of a tool's, or all of it as JSON."""
+    content = result.get("content")
+    if isinstance(content, list):
+        texts = [block["text"] for block in content if isinstance(block, dict) and "text" in block]
+        if texts:
+            return "\n".join(texts)
+    reason = result.get("error")
+    if isinstance(reason, str) and result.keys() == {"error"}:
+        return reason
+    return json.dumps(result, ensure_ascii=False, default=str)

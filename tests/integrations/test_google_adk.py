@@ -16,12 +16,17 @@ required("google.adk")
 
 from google.adk.agents import LlmAgent
 from google.adk.apps.app import App
+from google.adk.plugins import ReflectAndRetryToolPlugin
 from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.runners import InMemoryRunner
 from google.adk.tools import FunctionTool, LongRunningFunctionTool, ToolContext
 from google.adk.tools.agent_tool import AgentTool
+from google.adk.tools.mcp_tool import McpTool
 from google.genai import types
 from integrations.play_google_adk import NAMES, ScriptedModel, confirmation, message, words
+from mcp import MCPError
+from mcp.types import CallToolResult, TextContent
+from mcp.types import Tool as ServerTool
 
 from eventstore import (
     AsyncEventStore,
@@ -448,6 +453,102 @@ def test_arguments_that_an_earlier_plugin_has_changed_are_an_edit(tmp_path: Path
         assert call.response.result == "order 70 is lost"
 
     played(url_in(tmp_path), scene)
+
+
+class Bank:
+    """A server of MCP, and a session with it, of which no answer but one comes."""
+
+    def __init__(self, answer: Exception | CallToolResult) -> None:
+        self.answer = answer
+
+    async def create_session(self, **_: Any) -> Bank:
+        """Return the session."""
+        return self
+
+    async def call_tool(self, *_: Any, **__: Any) -> CallToolResult:
+        """Give the answer."""
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *_, **__: None
+
+
+FAILED_ON_SERVER = CallToolResult(
+    content=[TextContent(type="text", text="no such order")], isError=True
+)
+
+
+@pytest.mark.parametrize(
+    ("answer", "said", "in_doubt"),
+    [
+        (MCPError(-32000, "Connection closed"), "Connection closed", True),
+        (MCPError(-32001, "Request 'tools/call' timed out"), "timed out", True),
+        (MCPError(-32602, "Unknown tool: refund"), "Unknown tool", False),
+        (ConnectionError(""), "no reason was given", True),
+        (RuntimeError("unhandled errors in a TaskGroup"), "TaskGroup", True),
+        (FAILED_ON_SERVER, "no such order", False),
+    ],
+)
+def test_an_error_that_adk_made_into_a_result_is_a_failure(
+    answer: Exception | CallToolResult, said: str, in_doubt: bool
+) -> None:
+    """It is in doubt where the connection broke, or the answer did not come; the model is told."""
+    schema = {"type": "object", "properties": {"number": {"type": "integer"}}}
+    server: Any = Bank(answer)
+    tool = McpTool(mcp_tool=ServerTool(name="lost", inputSchema=schema), mcp_session_manager=server)
+
+    async def scene(ledger: Ledger) -> None:
+        shop = await Shop(ledger, SCRIPT, tool).opened()
+        assert words(await shop.hears("Order 7?")) == DONE
+        call = await shop.call()
+        assert (type(call.status), call.in_doubt) == (Failed, in_doubt)
+        assert said in call.status.failure.message
+        assert ("may have taken effect" in str(shop.model.prompts[-1])) == in_doubt
+
+    played("sqlite://", scene)
+
+
+@pytest.mark.parametrize("error", [TimeoutError("no answer"), ValueError("no such order")])
+def test_no_plugin_hides_how_a_tool_ended(error: Exception) -> None:
+    """One before the ledger answers to an error, but not where the call may have taken effect."""
+    in_doubt = isinstance(error, TimeoutError)
+
+    def lost(number: int) -> str:
+        """Find an order."""
+        raise error
+
+    async def scene(ledger: Ledger) -> None:
+        shop = await Shop(ledger, SCRIPT, lost).opened()
+        shop.runner.plugin_manager.plugins.insert(0, ReflectAndRetryToolPlugin())
+        assert words(await shop.hears("Order 7?")) == DONE
+        call = await shop.call()
+        assert (type(call.status), call.in_doubt) == (Failed, in_doubt)
+        assert call.status.failure.exception == type(error).__name__
+        asked = str(shop.model.prompts[-1])
+        assert ("may have taken effect" in asked) == in_doubt
+        assert ("Reflection Guidance" in asked) != in_doubt
+
+    played("sqlite://", scene)
+
+
+def test_a_plugin_that_refuses_a_call_rejects_it() -> None:
+    """What ADK itself refuses is a failure of kind validation."""
+
+    class Refuses(BasePlugin):
+        async def before_tool_callback(self, **_: Any) -> dict[str, str]:
+            return {"error": "above the limit"}
+
+    async def scene(ledger: Ledger) -> None:
+        shop = await Shop(ledger, SCRIPT, lost).opened()
+        shop.runner.plugin_manager.plugins.insert(0, Refuses("refuses"))
+        assert words(await shop.hears("Order 7?")) == DONE
+        call = await shop.call()
+        assert isinstance(call.status, Rejected)
+        assert (call.status.reason, call.status.source) == ("above the limit", "hook")
+
+    played("sqlite://", scene)
 
 
 def test_a_conversation_of_the_blocking_store_is_refused() -> None:
