@@ -12,7 +12,11 @@
    that was asked about, in its `metadata`; an answer of the host is for that.
 4. `resume` lets pydantic-ai itself run the calls that are open: validated, with the agent's
    dependencies and hooks. Calls with a recorded answer do not run again.
-5. A run is known by its `run_id`, and in a workflow of DBOS by the id that it had first. What the
+5. The arguments that run are those of the log. A call is recorded as it comes out of the hooks of
+   every capability: what these have changed is an edit. Of a call that somebody decides on, it is
+   refused, because pydantic-ai shows the model's arguments. A call that a hook answers has no
+   attempt.
+6. A run is known by its `run_id`, and in a workflow of DBOS by the id that it had first. What the
    same run says again at the same step is stored once, and its calls are as the log has them. In a
    workflow of Temporal a run is refused.
 """
@@ -22,8 +26,8 @@ from __future__ import annotations
 import json
 import time
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Coroutine, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -44,6 +48,7 @@ from eventstore.integrations.extras import missing_extra
 from eventstore.integrations.recorded_calls import (
     AsyncRecordedCalls,
     first_seen,
+    host_edit,
     may_run,
     shown_text,
     validation_failure,
@@ -56,6 +61,8 @@ try:
     from pydantic_ai import exceptions, messages
     from pydantic_ai.capabilities import AbstractCapability
     from pydantic_ai.tools import DeferredToolResults, ToolApproved, ToolDenied
+    from pydantic_ai.toolsets import WrapperToolset
+    from pydantic_core import to_jsonable_python
 except ImportError as error:
     raise missing_extra("pydantic-ai", error) from error
 
@@ -69,6 +76,8 @@ if TYPE_CHECKING:
     from pydantic_ai.models import ModelRequestContext
     from pydantic_ai.run import AgentRunResult
     from pydantic_ai.tools import DeferredToolRequests, ToolDefinition
+    from pydantic_ai.toolsets import AbstractToolset
+    from pydantic_ai.toolsets.abstract import ToolsetTool
 
     from eventstore.domain.revision import Revision
     from eventstore.domain.tool import Tool
@@ -79,6 +88,7 @@ FRAMEWORK = "pydantic-ai"
 
 T = TypeVar("T")
 
+_MISSING = object()
 _SEEN = "toolledger_seen"  # a member of a response's metadata: revisions, by call
 
 _PAUSES = (exceptions.ApprovalRequired, exceptions.CallDeferred)
@@ -110,6 +120,8 @@ class Ledger(AbstractCapability[Any]):
         self._early: set[tuple[str, str]] = set()  # the step and id of calls that stand alone
         self._requested_at: dict[str, float] = {}  # by step and `time.monotonic`
         self._first_ids: dict[str, str] = {}  # of runs in workflows, by the ids that they have now
+        self._toolsets: dict[str, Collection[str]] = {}  # by run: the tools that the ledger runs
+        self._to_run: dict[tuple[str, str], messages.ToolCallPart] = {}  # by run and id
 
     async def history(self) -> list[messages.ModelMessage]:
         """Return what was said so far as `message_history` for a run with a new prompt.
@@ -179,6 +191,7 @@ class Ledger(AbstractCapability[Any]):
             return await handler()
         finally:
             self._first_ids.pop(run_id, None)
+            self._toolsets.pop(run_id, None)
 
     async def before_model_request(
         self, ctx: RunContext[Any], request_context: ModelRequestContext
@@ -252,8 +265,46 @@ class Ledger(AbstractCapability[Any]):
                 "make the function a DBOS.step, or call the agent outside of a workflow"
             )
 
+        name = call.tool_name
+        if name not in self._toolsets.get(str(ctx.run_id), ()):  # another's wrapper runs it
+            return await self._recorded(ctx, call, args, None, lambda: handler(args))
+        place = (str(ctx.run_id), call.tool_call_id)
+        self._to_run[place] = call
+        try:
+            return await handler(args)
+        finally:
+            self._to_run.pop(place, None)
+
+    def get_wrapper_toolset(self, toolset: AbstractToolset[Any]) -> AbstractToolset[Any]:
+        """Return the toolset whose calls are recorded, with the arguments that come to it."""
+        return _RecordedToolset(toolset, self)
+
+    def note_tools(self, ctx: RunContext[Any], names: Collection[str]) -> None:
+        """Take in the names of the tools whose calls come to the toolset that is recorded."""
+        if str(ctx.run_id) in self._first_ids:
+            self._toolsets[str(ctx.run_id)] = names
+
+    async def run_tool(
+        self,
+        ctx: RunContext[Any],
+        args: dict[str, Any],
+        tool: ToolsetTool[Any],
+        run: Callable[[], Awaitable[Any]],
+    ) -> Any:
+        """Run a call between its start and its end, if pydantic-ai handles one in this context."""
+        call = self._to_run.pop((str(ctx.run_id), str(ctx.tool_call_id)), None)
+        return await (run() if call is None else self._recorded(ctx, call, args, tool, run))
+
+    async def _recorded(
+        self,
+        ctx: RunContext[Any],
+        call: messages.ToolCallPart,
+        args: dict[str, Any],
+        by: ToolsetTool[Any] | None,
+        run: Callable[[], Awaitable[Any]],
+    ) -> Any:
         async def execute() -> Any:
-            return await self._execute(ctx, call, args, handler)
+            return await self._execute(ctx, call, args, by, run)
 
         ended = await as_step("toolledger.call", execute)
         if ended is None:
@@ -265,31 +316,57 @@ class Ledger(AbstractCapability[Any]):
         ctx: RunContext[Any],
         call: messages.ToolCallPart,
         args: dict[str, Any],
-        handler: WrapToolExecuteHandler,
+        by: ToolsetTool[Any] | None,
+        run: Callable[[], Awaitable[Any]],
     ) -> Any:
         tool = await self._tool(ctx, call, to_run=not ctx.tool_call_approved)
-        is_given = _parsed(call).call.arguments == tool.effective_call.arguments
-        if ctx.tool_call_approved and type(tool.status) is Pending:
-            edit = None if is_given else args
-            seen = _seen(ctx.messages, tool)
-            tool = await self.chat.approve(tool.id, edit, reason="by the host", seen=seen)
-        elif _awaits_approval(tool):
+        asked = _parsed(call).call.arguments
+        is_given = asked == tool.effective_call.arguments
+        decides = ctx.tool_call_approved and type(tool.status) is Pending
+        if not decides and _awaits_approval(tool):
             untouched = not (tool.attempts or tool.edit)
             if not (is_given if ctx.tool_call_approved else untouched):
                 raise exceptions.ApprovalRequired  # the decision comes as a result, with its edit
+        if decides or may_run(tool):
+            base = asked if decides else tool.effective_call.arguments
+            if by is not None and _is_changed(args, base, by, ctx):
+                tool = await self._edited(tool, args, decides=decides)
+            elif decides:
+                edit = None if is_given else args
+                seen = _seen(ctx.messages, tool)
+                tool = await self.chat.approve(tool.id, edit, reason="by the host", seen=seen)
         if not may_run(tool):
             return shown_text(await self._calls.answer(tool))
         async with self._calls.running(tool, _PAUSES) as attempt:
             if attempt is None:
-                return await self._execute(ctx, call, args, handler)
+                return await self._execute(ctx, call, args, by, run)
             try:
-                result = await handler(args)
+                result = await run()
             except _WRAPPERS as error:
                 await attempt.fail(_origin(error))
+                if attempt.tool.in_doubt:
+                    answer = shown_text(await self._calls.answer(attempt.tool))
+                    raise exceptions.ToolFailed(answer) from error
                 raise
             value = result.return_value if isinstance(result, messages.ToolReturn) else result
             await attempt.complete(value)
             return result
+
+    async def _edited(self, tool: Tool, args: dict[str, Any], *, decides: bool) -> Tool:
+        """Return a call that needs no decision, with the arguments that the host's code has for it.
+
+        Raises:
+            UserError: somebody decides, or has decided, on other arguments.
+        """
+        edit = host_edit(tool, to_jsonable_python(args, serialize_unknown=True))
+        if decides or edit is None or isinstance(tool.status, Approved):
+            raise exceptions.UserError(
+                f"a capability has changed the arguments of call {tool.id!r}, on which somebody "
+                "decides, to others than were shown; it did not run: take the change out, or "
+                "approve the call with the arguments that are to run"
+            )
+        seen = first_seen(tool)
+        return await self.chat.approve(tool.id, edit, reason="edited by the host", seen=seen)
 
     async def handle_deferred_tool_calls(
         self, ctx: RunContext[Any], *, requests: DeferredToolRequests
@@ -383,6 +460,56 @@ class Ledger(AbstractCapability[Any]):
         self._early.add((step, call.tool_call_id))
         (tool,) = await self._calls.record(f"{step} {call.tool_call_id}", (), [_parsed(call)], None)
         return tool
+
+
+@dataclass
+class _RecordedToolset(WrapperToolset[Any]):
+    """The toolset of a run, whose calls are recorded as the hooks of all capabilities leave them."""
+
+    ledger: Ledger
+
+    async def get_tools(self, ctx: RunContext[Any]) -> dict[str, ToolsetTool[Any]]:
+        """Return the tools; see `Ledger.note_tools`."""
+        tools = await super().get_tools(ctx)
+        self.ledger.note_tools(ctx, tools.keys())
+        return tools
+
+    async def call_tool(
+        self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], tool: ToolsetTool[Any]
+    ) -> Any:
+        """Run a call; see `Ledger.run_tool`."""
+        call = super().call_tool
+        return await self.ledger.run_tool(
+            ctx, tool_args, tool, lambda: call(name, tool_args, ctx, tool)
+        )
+
+
+def _is_changed(
+    args: dict[str, Any], given: object, tool: ToolsetTool[Any], ctx: RunContext[Any]
+) -> bool:
+    """Return whether the arguments to run are others than those that a tool makes of the `given`.
+
+    What it makes anew each time, such as a default with a random part, does not count.
+    """
+    validator, context = tool.args_validator, ctx.validation_context
+    ways: tuple[Callable[[], dict[str, Any]], ...] = (
+        lambda: validator.validate_python(given, context=context),
+        lambda: validator.validate_json(json.dumps(given), context=context),
+    )
+    return all(_differs(args, make) for make in ways)
+
+
+def _differs(args: dict[str, Any], make: Callable[[], dict[str, Any]]) -> bool:
+    try:
+        first = make()
+        if args == first:
+            return False
+        again = make()
+    except ValueError:  # the host's code has repaired them
+        return True
+    names = args.keys() | first.keys() | again.keys()
+    fixed = [name for name in names if first.get(name, _MISSING) == again.get(name, _MISSING)]
+    return any(args.get(name, _MISSING) != first.get(name, _MISSING) for name in fixed)
 
 
 def _responded(response: messages.ModelResponse, latency: float | None) -> ModelResponded:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+from uuid import uuid4
 
 import pytest
 from integrations.scenes import ScenesWithoutReads, url_in
@@ -12,7 +13,7 @@ from support.frameworks import required
 
 required("pydantic_ai")
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 from pydantic_ai import (
     Agent,
     ApprovalRequired,
@@ -20,8 +21,11 @@ from pydantic_ai import (
     DeferredToolRequests,
     DeferredToolResults,
     RunContext,
+    Tool,
     ToolDenied,
+    UserError,
 )
+from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.messages import (
     ModelMessage,
     ModelResponse,
@@ -32,7 +36,7 @@ from pydantic_ai.messages import (
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.models.test import TestModel
 
-from eventstore import AsyncEventStore, Completed, EventStore, Image, Rejected
+from eventstore import Approved, AsyncEventStore, Completed, EventStore, Image, Pending, Rejected
 from eventstore.integrations.pydantic_ai import Ledger
 from eventstore.integrations.recorded_calls import RecordedCalls
 from projections import current_tools
@@ -293,3 +297,104 @@ def test_a_call_that_is_edited_before_it_starts_runs_as_it_was_approved(
     with EventStore.open(url) as store:
         (tool,) = current_tools(store.read()).values()
     assert isinstance(tool.status, Completed)
+
+
+class Changes(AbstractCapability[Any]):
+    """A capability of the host that changes the arguments of a call, in one of its hooks."""
+
+    def __init__(self, hook: str) -> None:
+        async def change(*_: Any, args: dict[str, Any], handler: Any = None, **__: Any) -> Any:
+            changed = {**args, "number": 900}
+            return changed if handler is None else await handler(changed)
+
+        setattr(self, hook, change)
+
+
+@pytest.mark.parametrize(
+    ("hook", "is_outer"),
+    [
+        ("before_tool_validate", False),
+        ("after_tool_validate", False),
+        ("before_tool_execute", False),
+        ("before_tool_execute", True),
+        ("wrap_tool_execute", True),
+        ("wrap_tool_execute", False),
+    ],
+)
+def test_arguments_that_another_capability_has_changed_are_an_edit(
+    hook: str, is_outer: bool
+) -> None:
+    """They are in the log before the tool runs, wherever the ledger stands in the list."""
+    ran: list[int] = []
+
+    def refund(
+        number: int, key: Annotated[str, Field(default_factory=lambda: str(uuid4()))]
+    ) -> str:
+        """Refund an order; the key is made anew whenever the arguments are validated."""
+        ran.append(number)
+        return f"paid {number}, {len(key)}"
+
+    async def scene(ledger: Ledger) -> None:
+        call = ToolCallPart("refund", {"number": 7}, "call_a")
+        both = [Changes(hook), ledger] if is_outer else [ledger, Changes(hook)]
+        await Agent(says(call), tools=[refund]).run("Pay.", capabilities=both)
+        tool = (await ledger.chat.tools())["call_a"]
+        assert tool.effective_call.arguments["number"] == 900  # type: ignore[index, call-overload]
+        assert isinstance(tool.status, Completed)
+        call = ToolCallPart("refund", {"number": 8}, "call_b")
+        await Agent(says(call), tools=[refund]).run("Pay.", capabilities=[ledger])
+        assert (await ledger.chat.tools())["call_b"].edit is None
+        assert ran == [900, 8]
+
+    with_ledger("sqlite://", scene)
+
+
+@pytest.mark.parametrize("decides", ["log", "host"])
+def test_arguments_that_are_changed_after_an_approval_do_not_run(decides: str) -> None:
+    """Nobody has approved them; the error says what to do, and the call stays as it is."""
+
+    def refund(number: int) -> str:
+        """Refund an order."""
+        return f"paid {number}"
+
+    async def scene(ledger: Ledger) -> None:
+        agent = Agent(
+            says(ToolCallPart("refund", {"number": 7}, "call_a")),
+            tools=[Tool(refund, requires_approval=True)],
+            output_type=[str, DeferredToolRequests],
+        )
+        both = [ledger, Changes("before_tool_execute")]
+        asked = await agent.run("Pay.", capabilities=both)
+        if decides == "log":
+            await ledger.chat.approve("call_a", by="ann")
+            goes_on = ledger.resume(agent, capabilities=both[1:])
+        else:
+            yes = DeferredToolResults(approvals={"call_a": True})
+            said = asked.all_messages()
+            goes_on = agent.run(message_history=said, deferred_tool_results=yes, capabilities=both)
+        with pytest.raises(UserError, match="changed the arguments of call 'call_a'"):
+            await goes_on
+        tool = (await ledger.chat.tools())["call_a"]
+        assert isinstance(tool.status, Approved if decides == "log" else Pending)
+
+    with_ledger("sqlite://", scene)
+
+
+def test_the_model_reads_that_a_call_that_timed_out_may_have_taken_effect() -> None:
+    """The words of pydantic-ai, a retry prompt, would not say that."""
+
+    async def refund(number: int) -> str:
+        """Refund an order, and wait for ever for the answer."""
+        await asyncio.Event().wait()
+        return str(number)
+
+    async def scene(ledger: Ledger) -> None:
+        call = ToolCallPart("refund", {"number": 7}, "call_a")
+        agent = Agent(says(call), tools=[Tool(refund, timeout=0.01)])
+        result = await agent.run("Pay.", capabilities=[ledger])
+        (answer,) = result.all_messages()[2].parts
+        assert str(answer.content).startswith("Timed out after")  # type: ignore[union-attr]
+        assert "may have taken effect" in str(answer)
+        assert (await ledger.chat.tools())["call_a"].in_doubt
+
+    with_ledger("sqlite://", scene)
