@@ -33,6 +33,7 @@ import msgspec
 from eventstore.aio.conversation import AsyncConversation
 from eventstore.conversation import Conversation
 from eventstore.domain.decision_errors import CallChanged
+from eventstore.domain.doubt import text_of_doubt
 from eventstore.domain.failure import Failure
 from eventstore.domain.leases import DEFAULT_LEASE_SECONDS
 from eventstore.domain.own_texts import is_own_text
@@ -309,6 +310,7 @@ class Ledger:
         """Return a request's messages with the log's answers to calls that have none there.
 
         A checkpoint has none of a step that broke off, and keeps what it was shown of an open call.
+        An error that other code has told of a call in doubt gets the line that says so.
         """
         given = {m.tool_call_id: m for m in messages if isinstance(m, ToolMessage)}
         missing = {
@@ -316,9 +318,21 @@ class Ledger:
             for call_id in calls_made(messages)
             if call_id not in given or is_own_text(str(given[call_id].text))
         }
-        if not missing:
+        told = self._told_of_doubts(messages)
+        return with_answers(told, missing, self._calls.turns()) if missing else told
+
+    def _told_of_doubts(self, messages: Sequence[AnyMessage]) -> list[AnyMessage]:
+        """Return messages whose errors say of calls in doubt that they may have taken effect."""
+        if not any(isinstance(m, ToolMessage) and m.status == "error" for m in messages):
             return list(messages)
-        return with_answers(messages, missing, self._calls.turns())
+        tools = self._chat.tools.values()
+        doubtful = {tool.provider_call_id or tool.id for tool in tools if tool.in_doubt}
+        return [
+            m.model_copy(update={"content": text_of_doubt(str(m.text), None)})
+            if isinstance(m, ToolMessage) and m.status == "error" and m.tool_call_id in doubtful
+            else m
+            for m in messages
+        ]
 
     def record_response(self, messages: Sequence[BaseMessage], latency: float) -> None:
         """Record a response that took `latency` seconds, and its calls, before any of them runs."""

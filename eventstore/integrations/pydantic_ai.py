@@ -464,7 +464,7 @@ class Ledger(AbstractCapability[Any]):
 
 @dataclass
 class _RecordedToolset(WrapperToolset[Any]):
-    """The toolset of a run, whose calls are recorded as the hooks of all capabilities leave them."""
+    """The toolset of a run, whose calls are recorded as all capabilities leave them."""
 
     ledger: Ledger
 

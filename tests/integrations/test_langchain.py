@@ -15,13 +15,18 @@ required("langchain")
 
 from integrations.langchain_model import ScriptedModel
 from langchain.agents import create_agent
-from langchain.agents.middleware import HumanInTheLoopMiddleware, ToolRetryMiddleware
+from langchain.agents.middleware import (
+    HumanInTheLoopMiddleware,
+    ToolErrorMiddleware,
+    ToolRetryMiddleware,
+)
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 from pydantic import BaseModel
 
 from eventstore import CallChanged, Completed, Conversation, EventStore, Failed, Rejected
+from eventstore.domain.doubt import MAY_HAVE_TAKEN_EFFECT
 from eventstore.integrations.langchain import Ledger
 
 THREAD: Any = {"configurable": {"thread_id": "c"}}
@@ -109,6 +114,25 @@ def test_a_retry_by_middleware_is_another_attempt(chat: Conversation) -> None:
     (tool,) = chat.tools.values()
     assert isinstance(tool.status, Completed)
     assert (tool.attempts, len(tries)) == (2, 2)
+
+
+@pytest.mark.parametrize("error", [TimeoutError("no answer"), ValueError("no such order")])
+def test_an_error_that_middleware_tells_says_of_a_doubt(
+    chat: Conversation, error: Exception
+) -> None:
+    """The model reads the middleware's words, and that the call may have taken effect."""
+
+    def refund(number: int) -> str:
+        """Refund an order."""
+        raise error
+
+    in_doubt = isinstance(error, TimeoutError)
+    model = ScriptedModel(script=[Said("", (("refund", '{"number": 7}', "a"),)), Said(DONE)])
+    tells = ToolErrorMiddleware(lambda error, _: f"It failed: {type(error).__name__}.")
+    create_agent(model, [refund], middleware=[tells, Ledger(chat)]).invoke(ASKS)
+    assert chat.tools["a"].in_doubt == in_doubt
+    line = f". {MAY_HAVE_TAKEN_EFFECT}" if in_doubt else "."
+    assert model.seen[-1][-1].text == f"It failed: {type(error).__name__}{line}"
 
 
 @pytest.mark.parametrize("decided", ["approve", "edit", "reject"])
