@@ -14,6 +14,11 @@
 5. Claude Code keeps the session that the model reads. Its id comes from the conversation's, so that
    each later run goes on with it.
 6. What a subagent says and calls is not recorded: the call that began it is.
+7. The arguments that run are those of the log. The host's own `PreToolUse` hooks are wrapped: the
+   start waits for them. Arguments that one has changed are an edit, and of a call that somebody
+   decides on they do not run. What one denies is rejected.
+8. Of an exception the hooks have the text, which says whether it leaves a doubt. `with_doubts`
+   lets the exception say that.
 """
 
 from __future__ import annotations
@@ -29,16 +34,21 @@ from uuid import NAMESPACE_URL, uuid5
 
 from eventstore.aio.conversation import AsyncConversation
 from eventstore.append import commands
+from eventstore.domain.doubt import MAY_HAVE_TAKEN_EFFECT, text_of_doubt
 from eventstore.domain.events import ToolPaused
 from eventstore.domain.failure import ErrorKind, Failure
 from eventstore.domain.leases import DEFAULT_LEASE_SECONDS
 from eventstore.domain.statuses import Approved, Pending
 from eventstore.history_import import record
+from eventstore.integrations.error_texts import failure_of_text
 from eventstore.integrations.extras import missing_extra
 from eventstore.integrations.recorded_calls import (
     AsyncRecordedCalls,
+    first_seen,
+    host_edit,
     is_done,
     may_run,
+    seen_unedited,
     shown_text,
 )
 from eventstore.providers.streaming import streamed_response
@@ -53,8 +63,10 @@ if TYPE_CHECKING:
     from claude_agent_sdk import (
         CanUseTool,
         ClaudeAgentOptions,
+        HookCallback,
         Message,
         PermissionResult,
+        SdkMcpTool,
         ToolPermissionContext,
         ToolResultBlock,
     )
@@ -181,6 +193,9 @@ class _Run:
         self._response = streamed_response(PROVIDER)
         self._recorded = asyncio.Condition()  # a response and its calls
         self._attempts: dict[str, AsyncAttempt] = {}  # under way, by call
+        self._host_hooks: dict[str, list[asyncio.Future[Any]]] = {}  # begun, by Claude Code's ids
+        self._edits: dict[str, dict[str, Any]] = {}  # of the host's hooks, by Claude Code's ids
+        self._denials: dict[str, str | None] = {}  # likewise
         self._deferred: str | None = None  # Claude Code keeps one call for later, the last
         self._moved = asyncio.Event()
         self._ended = asyncio.Event()
@@ -221,7 +236,7 @@ class _Run:
     def _recording_options(self) -> ClaudeAgentOptions:
         """Return the options with the hooks that record beside those of the host."""
         given = self._options
-        hooks = dict(given.hooks or {})
+        hooks: dict[Any, list[sdk.HookMatcher]] = dict(given.hooks or {})
         for event, hook in (
             ("UserPromptSubmit", self._said),
             ("PreToolUse", self._start),
@@ -229,7 +244,10 @@ class _Run:
             ("PostToolUseFailure", self._fail),
         ):
             own = sdk.HookMatcher(hooks=[hook], timeout=_HOOK_SECONDS, on_failure="block")
-            hooks[event] = [*hooks.get(event, ()), own]
+            hosts = hooks.get(event, [])
+            if event == "PreToolUse":
+                hosts = [replace(each, hooks=[*map(self._hosted, each.hooks)]) for each in hosts]
+            hooks[event] = [*hosts, own]
         return replace(
             given,
             hooks=hooks,
@@ -307,7 +325,7 @@ class _Run:
         if "agent_id" in hook:
             return {}
         self._moved.set()
-        tool = await self._awaited(hook["tool_use_id"])
+        tool, is_decided = await self._after_host_hooks(hook["tool_use_id"])
         status = tool.status
         if isinstance(status, Pending) and self._waits(tool):
             if self._deferred not in {None, tool.id}:
@@ -324,9 +342,24 @@ class _Run:
             return _permission("deny", permissionDecisionReason=shown_text(answer))
         attempt = await self._chat.begin(tool.id, lease=DEFAULT_LEASE_SECONDS)
         self._attempts[tool.id] = attempt
-        if isinstance(status, Approved):
-            return _permission("allow", updatedInput=attempt.arguments)
-        return {}
+        return _permission("allow", updatedInput=attempt.arguments) if is_decided else {}
+
+    async def _after_host_hooks(self, call_id: str) -> tuple[Tool, bool]:
+        """Return a call with what the host's hooks said, and whether the log has a decision on it.
+
+        Claude Code asks them before the ledger, all at once.
+        """
+        if begun := self._host_hooks.pop(call_id, []):
+            await asyncio.wait(begun)
+        tool = await self._awaited(call_id)
+        is_decided = isinstance(tool.status, Approved)
+        if call_id in self._denials and isinstance(tool.status, Pending | Approved):
+            reason = self._denials.pop(call_id)
+            tool = await self._chat.reject(tool.id, reason, "hook", seen=seen_unedited(tool))
+        elif (edit := host_edit(tool, self._edits.pop(call_id, tool.call.arguments))) is not None:
+            seen = first_seen(tool)
+            tool = await self._chat.approve(tool.id, edit, reason="edited by the host", seen=seen)
+        return tool, is_decided
 
     async def _complete(self, hook: Any, _: str | None, __: object) -> Any:
         """Record a result."""
@@ -346,8 +379,42 @@ class _Run:
         elif text.startswith(_REFUSED_ARGUMENTS):
             await attempt.fail(Failure(ErrorKind.VALIDATION, text))
         else:
-            await attempt.fail(text)
+            failed = await attempt.fail(failure_of_text(text))
+            if failed.in_doubt and MAY_HAVE_TAKEN_EFFECT not in text:
+                event = "PostToolUseFailure"
+                more = {"hookEventName": event, "additionalContext": MAY_HAVE_TAKEN_EFFECT}
+                return {"hookSpecificOutput": more}
         return {}
+
+    def _hosted(self, own: HookCallback) -> HookCallback:
+        """Return a `PreToolUse` hook of the host, whose answer the start of the call waits for."""
+
+        async def asked(hook: Any, call_id: str | None, context: Any) -> Any:
+            if "agent_id" in hook:
+                return await own(hook, call_id, context)
+            answer = asyncio.ensure_future(self._answer_of(own, hook, call_id, context))
+            self._host_hooks.setdefault(hook["tool_use_id"], []).append(answer)
+            return await answer
+
+        return asked
+
+    async def _answer_of(
+        self, own: HookCallback, hook: Any, call_id: str | None, context: Any
+    ) -> Any:
+        """Return the answer of a hook of the host, without an edit of what somebody decides on."""
+        answer: Any = await own(hook, call_id, context)
+        said = answer.get("hookSpecificOutput") or {}
+        if said.get("permissionDecision") == "deny" or answer.get("decision") == "block":
+            reason = said.get("permissionDecisionReason") or answer.get("reason")
+            self._denials[hook["tool_use_id"]] = reason
+        if said.get("updatedInput") is None:
+            return answer
+        tool = await self._awaited(hook["tool_use_id"])
+        if isinstance(tool.status, Pending) and not self._waits(tool):
+            self._edits[hook["tool_use_id"]] = said["updatedInput"]
+            return answer
+        kept = {name: value for name, value in said.items() if name != "updatedInput"}
+        return {**answer, "hookSpecificOutput": kept}
 
     async def _ask(
         self,
@@ -390,6 +457,26 @@ class _Run:
     def _waits(self, tool: Tool) -> bool:
         """Return whether a pending call waits for a person's decision."""
         return not may_run(tool) or tool.call.name in self._needs_approval
+
+
+def with_doubts(tool: SdkMcpTool[Any]) -> SdkMcpTool[Any]:
+    """Return a tool whose error says where the call may have taken effect, by its exception.
+
+    `create_sdk_mcp_server` hands on the text of an exception alone, and a lost connection under an
+    error of one's own is not seen in that.
+    """
+
+    async def handler(given: Any) -> dict[str, Any]:
+        try:
+            return await tool.handler(given)
+        except Exception as error:
+            failure = Failure.from_exception(error)
+            if not failure.leaves_doubt:
+                raise
+            text = text_of_doubt(failure.model_text, failure.code)
+            return {"content": [{"type": "text", "text": text}], "is_error": True}
+
+    return replace(tool, handler=handler)
 
 
 def _permission(decision: str, **more: Any) -> Any:

@@ -39,8 +39,12 @@ def events(said: Said, message_id: str, model: str) -> Iterator[dict[str, Any]]:
 
 
 @contextmanager
-def served(script: tuple[Said, ...], folder: Path) -> Iterator[dict[str, str]]:
+def served(
+    script: tuple[Said, ...], folder: Path, asked: list[str] | None = None
+) -> Iterator[dict[str, str]]:
     """Serve a script; give the environment in which Claude Code asks nothing else.
+
+    `asked` gets the messages of each request, as JSON.
 
     A response has the number of the responses in its prompt, at most that of the last, because
     Claude Code adds some of its own to a session that broke off. Sessions are kept in the folder.
@@ -57,6 +61,8 @@ def served(script: tuple[Said, ...], folder: Path) -> Iterator[dict[str, str]]:
         def do_POST(self) -> None:
             """Stream the next response."""
             request = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            if asked is not None:
+                asked.append(json.dumps(request["messages"]))
             number = sum(message["role"] == "assistant" for message in request["messages"])
             said = events(script[min(number, len(script) - 1)], f"msg_{number}", request["model"])
             body = "".join(f"event: {e['type']}\ndata: {json.dumps(e)}\n\n" for e in said).encode()

@@ -28,12 +28,20 @@ from support.tiers import LONG
 
 required("claude_agent_sdk")
 
-from claude_agent_sdk import PermissionResultAllow, PermissionResultDeny
+from claude_agent_sdk import (
+    ClaudeAgentOptions,
+    HookMatcher,
+    PermissionResultAllow,
+    PermissionResultDeny,
+    create_sdk_mcp_server,
+    tool,
+)
 from integrations.claude_model import served
 from integrations.play_claude_agent_sdk import options_of
 
 from eventstore import AsyncEventStore, Completed, EventStore, Failed, Rejected, Running
-from eventstore.integrations.claude_agent_sdk import Ledger
+from eventstore.domain.doubt import MAY_HAVE_TAKEN_EFFECT
+from eventstore.integrations.claude_agent_sdk import Ledger, with_doubts
 from projections import model_history, usage_statistics
 
 long_tier = pytest.mark.skipif(not LONG, reason="takes several seconds: set TOOLLEDGER_LONG=1")
@@ -185,6 +193,96 @@ def test_the_answers_of_can_use_tool_are_decisions(tmp_path: Path, in_place: boo
     assert isinstance(tools["call_b"].status, Rejected)
     assert tools["call_b"].status.reason == "too much"
     assert [(name, number) for name, number, _ in effects_of(url)] == [("find_order", 8)]
+
+
+def played(
+    tmp_path: Path, url: str, tools: list[Any], *calls: tuple[str, str, str], **options: Any
+) -> str:
+    """Ask for calls of tools in one turn; return what the model was asked last."""
+    asked: list[str] = []
+
+    async def main() -> None:
+        async with AsyncEventStore.open(url) as store:
+            ledger = Ledger(store.conversation("support-42"))
+            with served((Said("", calls), Said(DONE)), tmp_path, asked) as env:
+                shop = ClaudeAgentOptions(
+                    mcp_servers={"shop": create_sdk_mcp_server("shop", tools=tools)},
+                    tools=[],
+                    allowed_tools=[f"mcp__shop__{tool.name}" for tool in tools],
+                    setting_sources=[],
+                    system_prompt="You help.",
+                    cwd=tmp_path,
+                    env=env,
+                    stderr=lambda _: None,
+                    **options,
+                )
+                async for _ in ledger.query("Refund it.", shop):
+                    pass
+
+    asyncio.run(main())
+    return asked[-1]
+
+
+def test_the_text_of_an_error_tells_of_a_doubt(tmp_path: Path) -> None:
+    """So does the exception under one of the host's own, with `with_doubts`; the model is told."""
+
+    @tool("refund", "Refund an order", {"number": int})
+    async def refund(given: Any) -> Any:
+        raise TimeoutError("the read operation timed out")
+
+    @with_doubts
+    @tool("pay", "Pay an order", {"number": int})
+    async def pay(given: Any) -> Any:
+        raise RuntimeError("the bank failed") from ConnectionResetError()
+
+    @with_doubts
+    @tool("find", "Find an order", {"number": int})
+    async def find(given: Any) -> Any:
+        raise ValueError("no such order")
+
+    url = url_in(tmp_path)
+    names = ("refund", "pay", "find")
+    calls = [(name, '{"number": 7}', f"call_{name}") for name in names]
+    asked = played(tmp_path, url, [refund, pay, find], *calls)
+    with EventStore.open(url) as store:
+        failed = store.conversation("support-42").tools.values()
+    said = [(t.in_doubt, t.status.failure.message) for t in failed if isinstance(t.status, Failed)]
+    assert said == [
+        (True, "the read operation timed out"),
+        (True, "the bank failed."),
+        (False, "no such order"),
+    ]
+    assert asked.count(MAY_HAVE_TAKEN_EFFECT) == 2
+
+
+@pytest.mark.parametrize("says", ["edit", "deny"])
+def test_a_hook_of_the_host_edits_or_rejects_a_call(tmp_path: Path, says: str) -> None:
+    """The log has the arguments that run before they do; what the hook denies has no attempt."""
+    ran: list[int] = []
+
+    @tool("refund", "Refund an order", {"number": int})
+    async def refund(given: Any) -> Any:
+        ran.append(given["number"])
+        return {"content": [{"type": "text", "text": f"refunded {given['number']}"}]}
+
+    async def hook(*_: Any) -> Any:
+        output = {"hookEventName": "PreToolUse", "permissionDecision": "allow"}
+        edit: dict[str, Any] = {**output, "updatedInput": {"number": 8}}
+        deny = {**output, "permissionDecision": "deny", "permissionDecisionReason": "too much"}
+        return {"hookSpecificOutput": edit if says == "edit" else deny}
+
+    url = url_in(tmp_path)
+    hooks = {"PreToolUse": [HookMatcher(matcher="mcp__shop__refund", hooks=[hook])]}
+    asked = played(tmp_path, url, [refund], (*REFUND[:1], '{"number": 7}', "call_a"), hooks=hooks)
+    with EventStore.open(url) as store:
+        (call,) = store.conversation("support-42").tools.values()
+    if says == "edit":
+        assert isinstance(call.status, Completed)
+        assert (call.effective_call.arguments, ran) == ({"number": 8}, [8])
+    else:
+        assert isinstance(call.status, Rejected)
+        assert (call.status.reason, call.attempts, ran) == ("too much", 0, [])
+        assert "too much" in asked
 
 
 def test_a_conversation_of_the_blocking_store_is_refused() -> None:
