@@ -14,7 +14,7 @@ from eventstore.domain.json_types import JsonObject, JsonValue
 from eventstore.domain.messages import Document, Image, Opaque, Part, Text
 from eventstore.providers import chat_completions as chat
 from eventstore.providers.adapter_protocol import FormatSignature, ResponseMembers, ResultTest
-from eventstore.providers.cohere.shapes import Citations
+from eventstore.providers.cohere.shapes import MESSAGES
 from eventstore.providers.identifiers import call_ids, sanitized, shortened
 from eventstore.providers.media import image_of, plain_image
 from eventstore.providers.model import Change, NativeMessage, ParsedResult, Turn
@@ -28,26 +28,11 @@ from eventstore.providers.parts import (
     other_members,
     without_media,
 )
-from eventstore.providers.shapes import misshapen
+from eventstore.providers.shapes import misshapen, unknown_members
 
 NAME: Final = "cohere"
 _MAX_ID: Final = 64
 _MAX_NAME: Final = 64
-
-_SAID_BY: Final = {
-    "system": ("text",),
-    "user": ("text", "image_url"),
-    "assistant": ("text", "thinking"),
-}
-"""Role to the types of parts that its content may have."""
-
-_MEMBERS: Final = {
-    "system": frozenset({"role", "content"}),
-    "user": frozenset({"role", "content"}),
-    "assistant": frozenset({"role", "content", "tool_plan", "tool_calls", "citations"}),
-    "tool": frozenset({"role", "content", "tool_call_id"}),
-}
-"""Role to the members that its message may have."""
 
 
 class CohereAdapter(chat.ChatCompletionsAdapter):
@@ -72,15 +57,9 @@ class CohereAdapter(chat.ChatCompletionsAdapter):
     ) -> ParsedResult:
         """Return the result that a message of role `tool` is."""
         content, name = message.get("content"), message.get("name")
-        call_id = self.call_id(message.get("tool_call_id"))
-        well_formed = (
-            message.get("role") == "tool"
-            and call_id is not None
-            and message.keys() <= _MEMBERS["tool"]
-            and _is_result(content)
-        )
+        well_formed = message.get("role") == "tool" and _is_own_form(message, "tool")
         return ParsedResult(
-            call_id,
+            self.call_id(message.get("tool_call_id")),
             name if isinstance(name, str) and name else None,
             _result_text(content),
             bool(is_error(message)),
@@ -97,21 +76,9 @@ class CohereAdapter(chat.ChatCompletionsAdapter):
 
     def is_well_formed(self, message: JsonObject, role: str) -> bool:
         """Return whether a message may go back as it is."""
-        content = message.get("content")
-        if not message.keys() <= _MEMBERS[role]:
-            return False
-        if role != "assistant":
-            return content is not None and _is_content(content, role)
-        if content is not None and not _is_content(content, role):
-            return False
-        if not isinstance(message.get("tool_plan"), str | None) or misshapen(
-            message.get("citations"), Citations
-        ):
-            return False
-        calls: JsonValue = message.get("tool_calls")
-        if not calls:
-            return calls in (None, []) and bool(chat.content_parts(content, _part))
-        return isinstance(calls, list) and all(map(_is_well_formed_call, calls))
+        calls: list[JsonValue] = message.get("tool_calls") or []
+        said = calls or role != "assistant" or chat.content_parts(message.get("content"), _part)
+        return bool(said) and _is_own_form(message, role) and all(map(_is_callable, calls))
 
     def is_own_message(self, message: JsonObject) -> bool:
         """Return whether it has a plan for its calls, or is a result made of documents."""
@@ -205,61 +172,20 @@ def _documents(message: JsonObject) -> Iterator[JsonObject]:
                 yield document
 
 
-def _is_content(content: JsonValue, role: str) -> bool:
-    if not isinstance(content, list):
-        return isinstance(content, str)
-    return bool(content) and all(_is_well_formed_part(item, role) for item in content)
-
-
-def _is_well_formed_part(item: JsonValue, role: str) -> bool:
-    if not isinstance(item, dict):
+def _is_own_form(message: JsonObject, role: str) -> bool:
+    """Return whether a message and its parts have the API's members alone, in their types."""
+    shape, content = MESSAGES[role], message.get("content")
+    if misshapen(message, shape) or [*unknown_members(message, shape)]:
         return False
-    kind = item.get("type")
-    if not isinstance(kind, str) or kind not in _SAID_BY[role] or item.keys() != {"type", kind}:
-        return False
-    body: JsonValue = item[kind]
-    if kind == "image_url":
-        return isinstance(body, dict) and isinstance(body.get("url"), str)
-    return isinstance(body, str)
+    parts = content if isinstance(content, list) else ()
+    return all(part.keys() == {"type", part.get("type")} for part in map(members_of, parts))
 
 
-def _is_result(content: JsonValue) -> bool:
-    if not isinstance(content, list):
-        return isinstance(content, str)
-    return bool(content) and all(map(_is_result_part, content))
-
-
-def _is_result_part(item: JsonValue) -> bool:
-    if not isinstance(item, dict):
-        return False
-    kind = item.get("type")
-    if kind not in ("text", "document") or item.keys() != {"type", kind}:
-        return False
-    body: JsonValue = item[kind]
-    if kind == "text":
-        return isinstance(body, str)
-    return (
-        isinstance(body, dict)
-        and isinstance(body.get("data"), str | dict)
-        and isinstance(body.get("id"), str | None)
-    )
-
-
-def _is_well_formed_call(call: JsonValue) -> bool:
-    if not isinstance(call, dict):
-        return False
-    function: JsonValue = call.get("function")
-    if not isinstance(function, dict) or call.get("type", "function") != "function":
-        return False
-    name, call_id = function.get("name"), call.get("id")
-    return (
-        isinstance(call_id, str)
-        and bool(call_id)
-        and isinstance(name, str)
-        and sanitized(name, _MAX_NAME) == name
-        and isinstance(function.get("arguments"), str)
-        and chat.is_json_object(function["arguments"])
-    )
+def _is_callable(call: JsonValue) -> bool:
+    """Return whether a call whose types are right has a legal name and arguments."""
+    function = members_of(members_of(call).get("function"))
+    name = function.get("name", "")
+    return sanitized(name, _MAX_NAME) == name and chat.is_json_object(function["arguments"])
 
 
 # writing
@@ -305,7 +231,7 @@ def _rendered(part: Part, role: str, changes: list[Change]) -> JsonObject | None
     if isinstance(part, Document):
         changes.append(Change("wrapped", "document", "a message shows no document here"))
         return {"type": "text", "text": described(part)}
-    if part.provider == NAME and _is_well_formed_part(part.data, role):
+    if part.provider == NAME and _is_own_form({"content": [part.data]}, role):
         return native_part(part)
     text = foreign_text(part, changes)
     return {"type": "text", "text": text} if text else None

@@ -66,7 +66,12 @@ BROKEN = [
     ("CO02", "hard", ["messages[0].role"], [{"role": "developer", "content": "x"}]),
     ("CO02", "hard", ["messages[0].content"], [user(None)]),
     ("CO02", "hard", ["messages[0].content"], [user([])]),
-    ("CO02", "hard", ["messages[0].content[0]"], [user([{"type": "thinking", "thinking": "x"}])]),
+    (
+        "CO02",
+        "hard",
+        ["messages[0].content[0].type"],
+        [user([{"type": "thinking", "thinking": "x"}])],
+    ),
     ("CO02", "hard", ["messages[0].content[0].text"], [user([{"type": "text"}])]),
     (
         "CO02",
@@ -77,18 +82,18 @@ BROKEN = [
     (
         "CO02",
         "hard",
-        ["messages[2].content[0].document"],
+        ["messages[2].content[0].document.data"],
         [user(), calling(call()), result(content=document(5))],
     ),
     (
         "CO02",
         "hard",
-        ["messages[2].content[0].document"],
+        ["messages[2].content[0].document.id"],
         [user(), calling(call()), result(content=document({}, id=5))],
     ),
     ("CO02", "hard", ["messages[1].tool_plan"], [user(), calling(call(), tool_plan=5), result()]),
     ("CO02", "hard", ["messages[1].tool_calls"], [user(), says(tool_calls={})]),
-    ("CO02", "hard", [FIRST], [user(), calling({"id": "f_1"}), result()]),
+    ("CO02", "hard", [f"{FIRST}.function"], [user(), calling({"id": "f_1"}), result()]),
     (
         "CO02",
         "hard",
