@@ -18,6 +18,7 @@ from eventstore.providers import chat_completions as chat
 from eventstore.providers.adapter_protocol import ResponseMembers, ResultTest
 from eventstore.providers.media import image_of
 from eventstore.providers.model import Call, Change, ParsedResult, Turn
+from eventstore.providers.ollama.shapes import Message
 from eventstore.providers.parts import (
     answer_text,
     as_text,
@@ -30,6 +31,7 @@ from eventstore.providers.parts import (
     object_arguments,
     part_label,
 )
+from eventstore.providers.shapes import misshapen
 from eventstore.providers.tool_definition import ToolDefinition, inlined
 
 NAME: Final = "ollama"
@@ -66,8 +68,8 @@ class OllamaAdapter(chat.ChatCompletionsAdapter):
         well_formed = (
             message.get("role") == "tool"
             and isinstance(content, str)
-            and isinstance(message.get("tool_name"), str)
-            and bool(message["tool_name"])
+            and bool(message.get("tool_name"))
+            and misshapen(message, Message) is None
             and all(message.get(key) is None for key in _NOT_IN_RESULTS)
         )
         return ParsedResult(
@@ -111,18 +113,13 @@ class OllamaAdapter(chat.ChatCompletionsAdapter):
 
     def is_well_formed(self, message: JsonObject, role: str) -> bool:
         """Return whether a message may go back as it is."""
-        content, thinking = message.get("content"), message.get("thinking")
-        images: JsonValue = message.get("images")
-        calls: JsonValue = message.get("tool_calls")
+        images: list[JsonValue] = message.get("images") or []
+        calls: list[JsonObject] = message.get("tool_calls") or []
         return (
             not message.keys().isdisjoint(_SAYING)
-            and isinstance(content, str | None)
-            and isinstance(thinking, str | None)
-            and isinstance(message.get("tool_name"), str | None)
-            and (images is None or (isinstance(images, list) and _are_text(images)))
-            and (
-                calls is None or (isinstance(calls, list) and all(map(_is_well_formed_call, calls)))
-            )
+            and misshapen(message, Message) is None
+            and all(isinstance(image, str) for image in images)
+            and all(call.get("id") is None for call in calls)
             and (role == "assistant" or not calls)
         )
 
@@ -189,23 +186,6 @@ def _as_base64(image: object) -> object:
     if isinstance(image, memoryview):
         return b64encode(image.tobytes()).decode()
     return b64encode(image).decode() if isinstance(image, bytes | bytearray) else image
-
-
-def _are_text(values: list[JsonValue]) -> bool:
-    return all(isinstance(value, str) for value in values)
-
-
-def _is_well_formed_call(call: JsonValue) -> bool:
-    if not isinstance(call, dict):
-        return False
-    function: JsonValue = call.get("function")
-    return (
-        isinstance(function, dict)
-        and call.get("id") is None
-        and isinstance(function.get("name"), str)
-        and bool(function["name"])
-        and isinstance(function.get("arguments"), dict)
-    )
 
 
 # writing

@@ -136,5 +136,7 @@ def test_the_message_shows_the_value_at_fault() -> None:
     (named,) = validate([calling(call()), result("x" * 99)], "ollama")
     assert named.message == f"messages[1].tool_name: expected 'search', but got '{'x' * 77}...'"
     (typed,) = validate([user(17)], "ollama")
-    assert typed.message == "messages[0].content: cannot unmarshal an integer into a string"
+    assert (
+        typed.message == "messages[0].content: cannot unmarshal: Expected `str | null`, got `int`"
+    )
     assert "right after the message" in typed.remedy
