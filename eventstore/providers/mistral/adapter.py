@@ -18,6 +18,7 @@ from eventstore.providers import chat_completions as chat
 from eventstore.providers.adapter_protocol import ResponseMembers, ResultTest
 from eventstore.providers.identifiers import call_ids, nine_characters, sanitized
 from eventstore.providers.media import Audio, document_of, image_of, plain_image, url_of
+from eventstore.providers.mistral.shapes import MESSAGES, Calls
 from eventstore.providers.model import Change, ParsedResult, Turn
 from eventstore.providers.parts import (
     as_text,
@@ -28,6 +29,7 @@ from eventstore.providers.parts import (
     plain_text,
     without_media,
 )
+from eventstore.providers.shapes import misshapen
 
 NAME: Final = "mistral"
 _MAX_ID: Final = 9
@@ -59,7 +61,8 @@ class MistralAdapter(chat.ChatCompletionsAdapter):
         content, name = message.get("content"), message.get("name")
         well_formed = (
             message.get("role") == "tool"
-            and _is_content(content)
+            and content is not None
+            and misshapen(message, MESSAGES["tool"]) is None
             and (name is None or _is_name(name))
         )
         return ParsedResult(
@@ -83,17 +86,12 @@ class MistralAdapter(chat.ChatCompletionsAdapter):
     def is_well_formed(self, message: JsonObject, role: str) -> bool:
         """Return whether a message may go back as it is."""
         content: JsonValue = message.get("content")
-        if role == "system" and isinstance(content, list):
-            shown = [each.get("type") for each in content if isinstance(each, dict)]
-            return _is_content(content) and all(kind in ("text", "thinking") for kind in shown)
-        if role != "assistant":
-            return _is_content(content)
-        if content is not None and not _is_content(content):
+        calls: list[JsonValue] | None = message.get("tool_calls") if role == "assistant" else None
+        if misshapen(message, MESSAGES[role]) or misshapen({"tool_calls": calls}, Calls):
             return False
-        calls: JsonValue = message.get("tool_calls")
-        if not calls:
-            return calls in (None, []) and bool(content)
-        return isinstance(calls, list) and all(map(_is_well_formed_call, calls))
+        if calls:
+            return all(map(_is_callable, calls))
+        return bool(content) if role == "assistant" else content is not None
 
     def media(self, part: JsonObject) -> Image | Document | None:
         """Return the image or document that a chunk shows."""
@@ -181,28 +179,10 @@ def _media(chunk: JsonObject) -> Image | Document | None:
     return image_of(held.get("url"), held.get("detail"))
 
 
-def _is_content(content: JsonValue) -> bool:
-    if not isinstance(content, list):
-        return isinstance(content, str)
-    return all(
-        isinstance(chunk, dict)
-        and isinstance(chunk.get("type"), str)
-        and (chunk["type"] != "text" or isinstance(chunk.get("text"), str))
-        for chunk in content
-    )
-
-
-def _is_well_formed_call(call: JsonValue) -> bool:
-    if not isinstance(call, dict):
-        return False
-    function: JsonValue = call.get("function")
-    return (
-        isinstance(function, dict)
-        and isinstance(call.get("id"), str)
-        and isinstance(call.get("type"), str | None)
-        and _is_name(function.get("name"))
-        and isinstance(function.get("arguments"), str | dict)
-    )
+def _is_callable(call: JsonValue) -> bool:
+    """Return whether a call whose types are right has an id and a legal name."""
+    function = members_of(members_of(call).get("function"))
+    return isinstance(members_of(call).get("id"), str) and _is_name(function.get("name"))
 
 
 def _is_name(name: object) -> bool:
@@ -231,7 +211,7 @@ def _bridge_results(messages: list[JsonObject], changes: list[Change]) -> None:
 def _end_with_prefix(messages: list[JsonObject], changes: list[Change]) -> None:
     """Let the list end with a message that the model can continue."""
     for message in messages:
-        if not isinstance(message.get("prefix"), bool | None):
+        if not isinstance(message.get("prefix"), bool | None):  # as older logs kept it
             changes.append(Change("dropped", "MI03", "a prefix is true or false"))
             del message["prefix"]
     for message in messages[:-1]:

@@ -21,7 +21,8 @@ import re
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
-from eventstore.providers.chat_rules_reader import CallId, ChatHistory, ChatMessage, ChatTurn
+from eventstore.providers.chat_rules_reader import CallId, ChatHistory, ChatTurn
+from eventstore.providers.mistral.shapes import MESSAGES, Calls
 from eventstore.providers.rules_reader import (
     apply_checks,
     is_list,
@@ -31,6 +32,7 @@ from eventstore.providers.rules_reader import (
     readable,
     repeated,
 )
+from eventstore.providers.shapes import misshapen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -81,9 +83,6 @@ RULES: Final[dict[str, Rule]] = {
 }
 """Code to level, the API's words and the remedy."""
 
-_OF_SYSTEM: Final = frozenset({"text", "thinking"})
-"""The chunks that a system message may hold."""
-_ROLES: Final = frozenset({"system", "user", "assistant", "tool"})
 _ID: Final = re.compile(r"[a-zA-Z0-9]{9}")
 _NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _NOT_THE_SAME_NUMBER: Final = "Not the same number of function calls and responses"
@@ -134,7 +133,9 @@ def _unpaired(history: ChatHistory) -> Iterator[Fault]:
     for turn in history.turns:
         yield from _unpaired_in_turn(turn)
     for message in history.assistants:
-        yield from _malformed_calls(message)
+        calls = message.body.get("tool_calls")
+        if calls is not None and (fault := misshapen({"tool_calls": calls}, Calls)):
+            yield f"{message.place}{fault.place}", f"Input should be valid: {fault.detail}"
 
 
 def _unpaired_in_turn(turn: ChatTurn) -> Iterator[Fault]:
@@ -159,27 +160,6 @@ def _listed(calls: list[CallId]) -> str:
     return ", ".join(dict.fromkeys(readable(call.value) for call in calls))
 
 
-def _malformed_calls(message: ChatMessage) -> Iterator[Fault]:
-    calls, place = message.body.get("tool_calls"), f"{message.place}.tool_calls"
-    if calls is None:
-        return
-    if not is_list(calls):
-        yield place, f"Input should be a valid list, but is {quoted(calls)}"
-        return
-    for index, call in enumerate(calls):
-        if not is_object(call):
-            yield f"{place}[{index}]", f"Input should be a call, but is {quoted(call)}"
-            continue
-        if not isinstance(call.get("type"), str | None):
-            yield f"{place}[{index}].type", "Input should be a valid string"
-        arguments = members_of(call.get("function")).get("arguments")
-        if not isinstance(arguments, (str, dict)):
-            yield (
-                f"{place}[{index}].function.arguments",
-                f"Input should be a string or an object, but is {quoted(arguments)}",
-            )
-
-
 def _leading_calls(history: ChatHistory) -> Iterator[Fault]:
     """Check MI02*: the very first message makes no calls."""
     for message in history.messages[:1]:
@@ -193,20 +173,18 @@ def _misplaced(history: ChatHistory) -> Iterator[Fault]:
     for raw, message in zip(history.raw, history.messages, strict=True):
         if not is_object(raw):
             yield message.place, f"Input should be an object, but is {quoted(raw)}"
-        elif message.role not in _ROLES:
+        elif message.role not in MESSAGES:
             yield f"{message.place}.role", f"Unknown role {quoted(raw.get('role'))}"
         elif message.role == "system" and before in ("assistant", "tool"):
             yield message.place, f"Unexpected role 'system' after role '{before}'"
+        elif fault := misshapen(raw, MESSAGES[message.role]):
+            yield f"{message.place}{fault.place}", f"Input should be valid: {fault.detail}"
         before = message.role
-        yield from _malformed_content(message)
     yield from _misplaced_prefix(history)
 
 
 def _misplaced_prefix(history: ChatHistory) -> Iterator[Fault]:
     """Yield each wrong `prefix`, and a last message of the assistant's that is no prefix."""
-    for message in history.messages:
-        if message.role == "assistant" and not isinstance(message.body.get("prefix"), bool | None):
-            yield f"{message.place}.prefix", "Input should be a valid boolean"
     for message in history.messages[:-1]:
         if message.role == "assistant" and message.body.get("prefix"):
             yield message.place, "Assistant message with prefix True must be last message"
@@ -221,25 +199,6 @@ def _misplaced_prefix(history: ChatHistory) -> Iterator[Fault]:
             )
 
 
-def _malformed_content(message: ChatMessage) -> Iterator[Fault]:
-    """Yield content that is not text or a list of typed chunks; MI03* judges null."""
-    content, place = message.body.get("content"), f"{message.place}.content"
-    if message.role not in _ROLES or content is None or isinstance(content, str):
-        return
-    if not is_list(content):
-        yield place, f"Input should be a valid string or list, but is {quoted(content)}"
-        return
-    for index, chunk in enumerate(content):
-        body = members_of(chunk)
-        kind = body.get("type")
-        if not isinstance(kind, str):
-            yield f"{place}[{index}]", f"Input should be a chunk, but is {quoted(chunk)}"
-        elif kind == "text" and not isinstance(body.get("text"), str):
-            yield f"{place}[{index}].text", "Input should be a valid string"
-        elif message.role == "system" and kind not in _OF_SYSTEM:
-            yield f"{place}[{index}]", f"Input tag {quoted(kind)} is not one of text, thinking"
-
-
 def _empty_or_sudden(history: ChatHistory) -> Iterator[Fault]:
     """Check MI03*: messages carry something, none interrupts results, the last is no system's."""
     for before, message in pairwise(history.messages):
@@ -250,7 +209,7 @@ def _empty_or_sudden(history: ChatHistory) -> Iterator[Fault]:
         if message.role == "assistant":
             if not content and not message.calls:
                 yield place, "Assistant message must have either content or tool_calls"
-        elif message.role in _ROLES and content is None:
+        elif message.role in MESSAGES and content is None:
             yield place, "Input should be a valid string or list, but is null"
     for message in history.messages[-1:]:
         if message.role == "system":

@@ -1,0 +1,62 @@
+"""The types of Mistral's messages; ids and names have rules of their own.
+
+Source: the reference of the Chat API, and the types of the mistralai package. Chunks of types that
+are not known are taken, but not from the system.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, Literal
+
+import msgspec
+
+__all__ = ["MESSAGES", "Calls"]
+
+
+class _Chunk(msgspec.Struct):
+    type: str
+    text: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.type == "text" and self.text is None:
+            raise ValueError("Object missing required field `text`")
+
+
+class _SystemChunk(_Chunk):
+    type: Literal["text", "thinking"]
+
+
+class _Function(msgspec.Struct):
+    arguments: str | dict[Any, Any]
+
+
+class _Call(msgspec.Struct):
+    function: _Function
+    type: str | None = None
+
+
+class Calls(msgspec.Struct):
+    """What an assistant calls."""
+
+    tool_calls: list[_Call] | None = None
+
+
+class _System(msgspec.Struct):
+    content: str | list[_SystemChunk] | None = None
+
+
+class _Message(msgspec.Struct):
+    content: str | list[_Chunk] | None = None
+
+
+class _Assistant(_Message):
+    prefix: bool | None = None
+
+
+MESSAGES: Final[dict[str, type[msgspec.Struct]]] = {
+    "system": _System,
+    "user": _Message,
+    "assistant": _Assistant,
+    "tool": _Message,
+}
+"""Role to the members of its message, besides the role and the calls."""
