@@ -32,6 +32,7 @@ from eventstore.providers.model import (
     Rendered,
     Turn,
 )
+from eventstore.providers.openai.shapes import PARTS
 from eventstore.providers.parts import (
     as_text,
     beside_text,
@@ -155,7 +156,7 @@ class OpenAIAdapter(chat.ChatCompletionsAdapter):
         content = message.get("content")
         call_id, name = message.get("tool_call_id"), message.get("name")
         plain = type(content) is str
-        texts = plain or _is_text_parts(content)
+        texts = plain or (isinstance(content, list) and _are_parts(content, "tool"))
         well_formed = message.get("role") == "tool" and texts
         return ParsedResult(
             call_id if isinstance(call_id, str) and call_id else None,
@@ -209,7 +210,7 @@ class OpenAIAdapter(chat.ChatCompletionsAdapter):
         """Return whether a message may go back as it is; calls and speaker are not looked at."""
         content: JsonValue = message.get("content")
         if isinstance(content, list):
-            if not content or not all(_is_well_formed_part(part, role) for part in content):
+            if not _are_parts(content, role):
                 return False
         elif content is not None and not isinstance(content, str):
             return False
@@ -367,45 +368,18 @@ def _media(part: JsonObject) -> Image | Document | None:
     return image_of(shown.get("url"), shown.get("detail"))
 
 
-def _is_text_parts(content: JsonValue) -> bool:
-    return (
-        isinstance(content, list)
-        and bool(content)
-        and all(
-            isinstance(item, dict)
-            and item.get("type") == "text"
-            and isinstance(item.get("text"), str)
-            for item in content
-        )
-    )
-
-
 def _is_speaker(name: object) -> bool:
     """Return whether the API accepts it as the name of a speaker."""
     return name is None or (isinstance(name, str) and bool(name) and not _NOT_IN_NAMES.search(name))
 
 
-def _is_well_formed_part(part: JsonValue, role: str) -> bool:
-    if not isinstance(part, dict) or not isinstance(part.get("type"), str):
-        return False
-    if not _is_accepted_from(part, role):
-        return False
-    return part["type"] != "text" or isinstance(part.get("text"), str)
-
-
-def _is_accepted_from(part: JsonObject, role: str) -> bool:
-    """Return whether the API takes a part of its own format in a message of `role`."""
-    return part.get("type") in _KINDS_BY_ROLE.get(role, ("text",))
-
-
-_KINDS_BY_ROLE: Final = {
-    "user": ("text", "image_url", "input_audio", "file", "video_url"),
-    "assistant": ("text", "refusal"),
-}
-"""Role to the types of parts that it may have, where that is more than text.
-
-Compatible servers take the video.
-"""
+def _are_parts(content: list[JsonValue], role: str) -> bool:
+    """Return whether a content of parts may stand in a message of `role`."""
+    return bool(content) and all(
+        part.get("type") in PARTS[role]
+        and (part["type"] != "text" or isinstance(part.get("text"), str))
+        for part in map(members_of, content)
+    )
 
 
 # writing
@@ -495,7 +469,7 @@ def _rendered(part: Part, role: str, changes: list[Change]) -> JsonObject | None
         return chat.image_part(part)
     if isinstance(part, Document):
         return _file(part, changes)
-    if part.provider == NAME and _is_accepted_from(part.data, role):
+    if part.provider == NAME and part.data.get("type") in PARTS[role]:
         return native_part(part)
     text = foreign_text(part, changes)
     return {"type": "text", "text": text} if text else None
