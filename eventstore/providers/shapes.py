@@ -6,14 +6,11 @@ An adapter and its rules share the declarations of a provider, its `shapes.py`, 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import msgspec
 
 from eventstore.providers.rules_reader import is_object, members_of, quoted, shortened
-
-K = TypeVar("K")
 
 _BYTES: Final = "$bytes"
 """The key under which a log keeps what a request has as bytes."""
@@ -47,12 +44,6 @@ def misshapen(value: object, shape: Any) -> Fault | None:
     except (RecursionError, UnicodeEncodeError):
         return Fault("", "nested too deeply, or with names that are no text")
     return None
-
-
-def unknown_members(message: Mapping[K, object], shape: type[msgspec.Struct]) -> Iterator[K]:
-    """Yield the members of a message that are neither its role nor declared in `shape`."""
-    known = shape.__struct_encode_fields__
-    return (member for member in message if member != "role" and member not in known)
 
 
 def require_one_of(**members: object) -> None:

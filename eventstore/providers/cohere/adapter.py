@@ -11,26 +11,22 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from eventstore.domain.json_types import JsonObject, JsonValue
-from eventstore.domain.messages import Document, Image, Opaque, Part, Text
+from eventstore.domain.messages import Document, Image, Part, Text
 from eventstore.providers import chat_completions as chat
-from eventstore.providers.adapter_protocol import FormatSignature, ResponseMembers, ResultTest
-from eventstore.providers.cohere.shapes import MESSAGES
+from eventstore.providers.adapter_protocol import FormatSignature, ResponseMembers
+from eventstore.providers.cohere.shapes import MEMBERS, MESSAGES
 from eventstore.providers.identifiers import call_ids, sanitized, shortened
-from eventstore.providers.media import image_of, plain_image
-from eventstore.providers.model import Change, NativeMessage, ParsedResult, Turn
+from eventstore.providers.media import image_of
+from eventstore.providers.model import Change, NativeMessage, Turn
 from eventstore.providers.parts import (
     as_text,
     copy,
-    described,
-    foreign_text,
     members_of,
-    native_part,
     other_members,
     without_media,
 )
-from eventstore.providers.shapes import misshapen, unknown_members
+from eventstore.providers.shapes import misshapen
 
-NAME: Final = "cohere"
 _MAX_ID: Final = 64
 _MAX_NAME: Final = 64
 
@@ -38,7 +34,7 @@ _MAX_NAME: Final = 64
 class CohereAdapter(chat.ChatCompletionsAdapter):
     """Reads and writes the messages of Cohere's Chat."""
 
-    name = NAME
+    name = "cohere"
     image_details = frozenset({"auto", "low", "high"})
     signature = FormatSignature(calls=("tool_calls",), result_roles=("tool",))
     portable_members = frozenset(
@@ -52,33 +48,32 @@ class CohereAdapter(chat.ChatCompletionsAdapter):
         cached=(("usage", "cached_tokens"),),
     )
 
-    def parse_result(
-        self, message: JsonObject, is_error: ResultTest, is_rejection: ResultTest
-    ) -> ParsedResult:
-        """Return the result that a message of role `tool` is."""
-        content, name = message.get("content"), message.get("name")
-        well_formed = message.get("role") == "tool" and _is_own_form(message, "tool")
-        return ParsedResult(
-            self.call_id(message.get("tool_call_id")),
-            name if isinstance(name, str) and name else None,
-            _result_text(content),
-            bool(is_error(message)),
-            message if well_formed else None,
-            bool(is_rejection(message)),
-            well_formed,
-        )
+    def result_text(self, content: JsonValue) -> str:
+        """Return a result as text, of a document its data."""
+        if not isinstance(content, list):
+            return as_text(content)
+        return "\n".join(map(_item_text, content))
 
-    def parse_parts(self, message: JsonObject) -> tuple[Part, ...]:
-        """Return the plan for the calls, and the parts of the content."""
-        plan = as_text(message.get("tool_plan"))
-        content = chat.content_parts(message.get("content"), _part)
-        return (Text(plan), *content) if plan else content
+    def parts_beside_text(self, message: JsonObject) -> tuple[Part, ...]:
+        """Return nothing: a result's documents are part of its text."""
+        del message
+        return ()
+
+    def parse_parts(self, message: JsonObject) -> Iterator[Part]:
+        """Yield the plan for the calls, and the parts of the content."""
+        if plan := as_text(message.get("tool_plan")):
+            yield Text(plan)
+        yield from super().parse_parts(message)
 
     def is_well_formed(self, message: JsonObject, role: str) -> bool:
         """Return whether a message may go back as it is."""
         calls: list[JsonValue] = message.get("tool_calls") or []
-        said = calls or role != "assistant" or chat.content_parts(message.get("content"), _part)
-        return bool(said) and _is_own_form(message, role) and all(map(_is_callable, calls))
+        says_something = bool(calls) or any(super().parse_parts(message))
+        return (
+            (says_something or role != "assistant")
+            and _is_own_form(message, role)
+            and all(map(_is_callable, calls))
+        )
 
     def is_own_message(self, message: JsonObject) -> bool:
         """Return whether it has a plan for its calls, or is a result made of documents."""
@@ -92,11 +87,12 @@ class CohereAdapter(chat.ChatCompletionsAdapter):
 
     def media(self, part: JsonObject) -> Image | Document | None:
         """Return the image that a part shows."""
-        return _image(part)
+        shown: JsonValue = part.get("image_url") if part.get("type") == "image_url" else None
+        return image_of(shown.get("url"), shown.get("detail")) if isinstance(shown, dict) else None
 
     def result_parts(self, native: JsonObject) -> tuple[Part, ...]:
         """Return what a well-formed result shows: text."""
-        return (Text(_result_text(native.get("content"))),)
+        return (Text(self.result_text(native.get("content"))),)
 
     def request_ids(self, turns: Sequence[Turn], changes: list[Change]) -> list[list[str]]:
         """Return ids that differ within a turn."""
@@ -112,49 +108,49 @@ class CohereAdapter(chat.ChatCompletionsAdapter):
         """Return the message for a turn, None where it says nothing."""
         del before
         if turn.role == "assistant":
-            return _assistant(turn, shown, changes)
-        native = turn.own_message(NAME)
+            return self._assistant(turn, shown, changes)
+        native = turn.own_message(self.name)
         if native is not None:
             return copy(native)
         role = "system" if turn.role == "developer" else turn.role
         parts = turn.parts if role == "user" else without_media(turn.parts, changes)
-        content = _content(parts, role, changes)
+        content = self.content(parts, role, changes)
         return None if content is None else {"role": role, "content": content}
+
+    def takes_part(self, part: JsonObject, role: str) -> bool:
+        """Return whether a message of `role` may hold such a part."""
+        return _is_own_form({"content": [part]}, role)
+
+    def _assistant(
+        self, turn: Turn, shown: chat.VisibleCalls, changes: list[Change]
+    ) -> JsonObject | None:
+        whole = len(shown) == len(turn.calls)
+        native = turn.own_message(self.name)
+        if whole and native is not None:
+            return chat.with_call_ids(native, shown)
+        parts = turn.parts if whole else chat.without_thinking(turn.parts, self.name, changes)
+        parts = without_media(parts, changes)
+        if not shown:
+            content = self.content(parts, "assistant", changes)
+            return None if content is None else {"role": "assistant", "content": content}
+        rendered = self.render_parts(parts, "assistant", changes)
+        texts = [part["text"] for part in rendered if part["type"] == "text"]
+        others = [part for part in rendered if part["type"] != "text"]
+        if len(texts) > 1:
+            changes.append(Change("merged", "text", "several texts of a message became one plan"))
+        message: JsonObject = {"role": "assistant"}
+        if others:
+            message["content"] = others
+        if texts:
+            message["tool_plan"] = "\n".join(texts)
+        calls = [chat.function_tool_call(call, name, _MAX_NAME, changes) for call, name in shown]
+        return {**message, "tool_calls": calls}
 
 
 ADAPTER: Final = CohereAdapter()
 
 
 # reading
-
-
-def _part(item: JsonValue) -> Iterator[Part]:
-    if not isinstance(item, dict):
-        if said := as_text(item):
-            yield Text(said)
-        return
-    kind, text = item.get("type"), item.get("text")
-    if kind == "text" and (not isinstance(text, str) or item.keys() == {"type", "text"}):
-        if said := as_text(text):
-            yield Text(said)
-    elif kind == "image_url" and (image := plain_image(_image(item), item)):
-        yield image
-    elif isinstance(kind, str):
-        yield Opaque(NAME, item)
-    elif item:
-        yield Text(as_text(item))
-
-
-def _image(part: JsonObject) -> Image | None:
-    shown: JsonValue = part.get("image_url") if part.get("type") == "image_url" else None
-    return image_of(shown.get("url"), shown.get("detail")) if isinstance(shown, dict) else None
-
-
-def _result_text(content: JsonValue) -> str:
-    """Return a result as text, of a document its data."""
-    if not isinstance(content, list):
-        return as_text(content)
-    return "\n".join(map(_item_text, content))
 
 
 def _item_text(item: JsonValue) -> str:
@@ -174,9 +170,9 @@ def _documents(message: JsonObject) -> Iterator[JsonObject]:
 
 def _is_own_form(message: JsonObject, role: str) -> bool:
     """Return whether a message and its parts have the API's members alone, in their types."""
-    shape, content = MESSAGES[role], message.get("content")
-    if misshapen(message, shape) or [*unknown_members(message, shape)]:
+    if misshapen(message, MESSAGES[role]) or not message.keys() <= MEMBERS[role]:
         return False
+    content: JsonValue = message.get("content")
     parts = content if isinstance(content, list) else ()
     return all(part.keys() == {"type", part.get("type")} for part in map(members_of, parts))
 
@@ -186,52 +182,3 @@ def _is_callable(call: JsonValue) -> bool:
     function = members_of(members_of(call).get("function"))
     name = function.get("name", "")
     return sanitized(name, _MAX_NAME) == name and chat.is_json_object(function["arguments"])
-
-
-# writing
-
-
-def _assistant(turn: Turn, shown: chat.VisibleCalls, changes: list[Change]) -> JsonObject | None:
-    whole = len(shown) == len(turn.calls)
-    native = turn.own_message(NAME)
-    if whole and native is not None:
-        return chat.with_call_ids(native, shown)
-    parts = turn.parts if whole else chat.without_thinking(turn.parts, NAME, changes)
-    parts = without_media(parts, changes)
-    if not shown:
-        content = _content(parts, "assistant", changes)
-        return None if content is None else {"role": "assistant", "content": content}
-    rendered = [made for part in parts if (made := _rendered(part, "assistant", changes))]
-    texts = [part["text"] for part in rendered if part["type"] == "text"]
-    others = [part for part in rendered if part["type"] != "text"]
-    if len(texts) > 1:
-        changes.append(Change("merged", "text", "several texts of a message became one plan"))
-    message: JsonObject = {"role": "assistant"}
-    if others:
-        message["content"] = others
-    if texts:
-        message["tool_plan"] = "\n".join(texts)
-    calls = [chat.function_tool_call(call, name, _MAX_NAME, changes) for call, name in shown]
-    return {**message, "tool_calls": calls}
-
-
-def _content(
-    parts: tuple[Part, ...], role: str, changes: list[Change]
-) -> str | list[JsonObject] | None:
-    if len(parts) == 1 and isinstance(parts[0], Text):
-        return parts[0].text or None
-    return [made for part in parts if (made := _rendered(part, role, changes))] or None
-
-
-def _rendered(part: Part, role: str, changes: list[Change]) -> JsonObject | None:
-    if isinstance(part, Text):
-        return {"type": "text", "text": part.text} if part.text else None
-    if isinstance(part, Image):
-        return chat.image_part(part)
-    if isinstance(part, Document):
-        changes.append(Change("wrapped", "document", "a message shows no document here"))
-        return {"type": "text", "text": described(part)}
-    if part.provider == NAME and _is_own_form({"content": [part.data]}, role):
-        return native_part(part)
-    text = foreign_text(part, changes)
-    return {"type": "text", "text": text} if text else None

@@ -25,7 +25,7 @@ import json
 from typing import TYPE_CHECKING, Final
 
 from eventstore.providers.chat_rules_reader import ChatHistory
-from eventstore.providers.cohere.shapes import MESSAGES
+from eventstore.providers.cohere.shapes import MEMBERS, MESSAGES
 from eventstore.providers.rules_reader import (
     apply_checks,
     is_list,
@@ -36,7 +36,7 @@ from eventstore.providers.rules_reader import (
     readable,
     repeated,
 )
-from eventstore.providers.shapes import misshapen, unknown_members
+from eventstore.providers.shapes import misshapen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -122,8 +122,8 @@ def _mistyped(history: ChatHistory) -> Iterator[Fault]:
 def _unknown(history: ChatHistory) -> Iterator[Fault]:
     """Check CO02*: a message has only members of the reference."""
     for message in history.messages:
-        if message.role in MESSAGES:
-            for member in unknown_members(message.body, MESSAGES[message.role]):
+        for member in message.body:
+            if message.role in MEMBERS and member not in MEMBERS[message.role]:
                 yield f"{message.place}.{readable(member)}", readable(member)
 
 

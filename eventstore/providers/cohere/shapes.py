@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
-__all__ = ["MESSAGES"]
+__all__ = ["MEMBERS", "MESSAGES"]
 
 _NonEmpty = Annotated[str, msgspec.Meta(min_length=1)]
 
@@ -91,3 +91,8 @@ MESSAGES: Final[dict[str, type[msgspec.Struct]]] = {
     "tool": _Result,
 }
 """Role to the members of its message, besides the role."""
+
+MEMBERS: Final = {
+    role: frozenset(("role", *shape.__struct_fields__)) for role, shape in MESSAGES.items()
+}
+"""Role to all members that its message may have."""

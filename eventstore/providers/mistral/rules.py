@@ -21,8 +21,8 @@ import re
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
-from eventstore.providers.chat_rules_reader import CallId, ChatHistory, ChatTurn
-from eventstore.providers.mistral.shapes import MESSAGES, Calls
+from eventstore.providers.chat_rules_reader import CallId, ChatHistory, ChatMessage, ChatTurn
+from eventstore.providers.mistral.shapes import Calls, Message, System
 from eventstore.providers.rules_reader import (
     apply_checks,
     is_list,
@@ -36,6 +36,8 @@ from eventstore.providers.shapes import misshapen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from msgspec import Struct
 
     from eventstore.providers.rule_book import Finding, Rule
     from eventstore.providers.rules_reader import Fault
@@ -83,6 +85,7 @@ RULES: Final[dict[str, Rule]] = {
 }
 """Code to level, the API's words and the remedy."""
 
+_ROLES: Final = frozenset({"system", "user", "assistant", "tool"})
 _ID: Final = re.compile(r"[a-zA-Z0-9]{9}")
 _NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _NOT_THE_SAME_NUMBER: Final = "Not the same number of function calls and responses"
@@ -133,9 +136,7 @@ def _unpaired(history: ChatHistory) -> Iterator[Fault]:
     for turn in history.turns:
         yield from _unpaired_in_turn(turn)
     for message in history.assistants:
-        calls = message.body.get("tool_calls")
-        if calls is not None and (fault := misshapen({"tool_calls": calls}, Calls)):
-            yield f"{message.place}{fault.place}", f"Input should be valid: {fault.detail}"
+        yield from _misshapen(message, "tool_calls", Calls)
 
 
 def _unpaired_in_turn(turn: ChatTurn) -> Iterator[Fault]:
@@ -173,18 +174,27 @@ def _misplaced(history: ChatHistory) -> Iterator[Fault]:
     for raw, message in zip(history.raw, history.messages, strict=True):
         if not is_object(raw):
             yield message.place, f"Input should be an object, but is {quoted(raw)}"
-        elif message.role not in MESSAGES:
+        elif message.role not in _ROLES:
             yield f"{message.place}.role", f"Unknown role {quoted(raw.get('role'))}"
         elif message.role == "system" and before in ("assistant", "tool"):
             yield message.place, f"Unexpected role 'system' after role '{before}'"
-        elif fault := misshapen(raw, MESSAGES[message.role]):
-            yield f"{message.place}{fault.place}", f"Input should be valid: {fault.detail}"
         before = message.role
+        if message.role in _ROLES and not isinstance(message.body.get("content"), str):
+            yield from _misshapen(message, "content", System if before == "system" else Message)
     yield from _misplaced_prefix(history)
+
+
+def _misshapen(message: ChatMessage, member: str, shape: type[Struct]) -> Iterator[Fault]:
+    value = message.body.get(member)
+    if value is not None and (fault := misshapen({member: value}, shape)):
+        yield f"{message.place}{fault.place}", f"Input should be valid: {fault.detail}"
 
 
 def _misplaced_prefix(history: ChatHistory) -> Iterator[Fault]:
     """Yield each wrong `prefix`, and a last message of the assistant's that is no prefix."""
+    for message in history.assistants:
+        if not isinstance(message.body.get("prefix"), bool | None):
+            yield f"{message.place}.prefix", "Input should be a valid boolean"
     for message in history.messages[:-1]:
         if message.role == "assistant" and message.body.get("prefix"):
             yield message.place, "Assistant message with prefix True must be last message"
@@ -209,7 +219,7 @@ def _empty_or_sudden(history: ChatHistory) -> Iterator[Fault]:
         if message.role == "assistant":
             if not content and not message.calls:
                 yield place, "Assistant message must have either content or tool_calls"
-        elif message.role in MESSAGES and content is None:
+        elif message.role in _ROLES and content is None:
             yield place, "Input should be a valid string or list, but is null"
     for message in history.messages[-1:]:
         if message.role == "system":

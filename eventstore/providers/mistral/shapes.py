@@ -6,11 +6,11 @@ are not known are taken, but not from the system.
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 import msgspec
 
-__all__ = ["MESSAGES", "Calls"]
+__all__ = ["Calls", "Message", "System"]
 
 
 class _Chunk(msgspec.Struct):
@@ -41,22 +41,13 @@ class Calls(msgspec.Struct):
     tool_calls: list[_Call] | None = None
 
 
-class _System(msgspec.Struct):
+class System(msgspec.Struct):
+    """What the system says."""
+
     content: str | list[_SystemChunk] | None = None
 
 
-class _Message(msgspec.Struct):
+class Message(msgspec.Struct):
+    """What all others say."""
+
     content: str | list[_Chunk] | None = None
-
-
-class _Assistant(_Message):
-    prefix: bool | None = None
-
-
-MESSAGES: Final[dict[str, type[msgspec.Struct]]] = {
-    "system": _System,
-    "user": _Message,
-    "assistant": _Assistant,
-    "tool": _Message,
-}
-"""Role to the members of its message, besides the role and the calls."""

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-__all__ = ["Message"]
+__all__ = ["Message", "Result"]
 
 
 class _Function(msgspec.Struct):
@@ -31,3 +31,14 @@ class Message(msgspec.Struct):
     """Base64 text; the client also takes bytes."""
     tool_calls: list[_Call] | None = None
     tool_name: str | None = None
+
+
+class Result(msgspec.Struct):
+    """The message of a result that says no more than a result does."""
+
+    content: str
+    tool_name: Annotated[str, msgspec.Meta(min_length=1)]
+    thinking: None = None
+    images: None = None
+    tool_calls: None = None
+    tool_call_id: None = None
