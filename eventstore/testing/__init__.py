@@ -51,6 +51,7 @@ from eventstore.testing.history import (
     refused,
     unknown,
 )
+from eventstore.testing.provider_contract import ProviderContract
 from eventstore.testing.storage_contract import SharedStorageContract, StorageContract
 from eventstore.testing.store_contract import EventStoreContract, SharedEventStoreContract
 
@@ -63,6 +64,7 @@ __all__ = [
     "OpenStorage",
     "Place",
     "Placed",
+    "ProviderContract",
     "Reading",
     "SharedEventStoreContract",
     "SharedStorageContract",
