@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from random import Random
-from typing import Any
 
 import pytest
 from hypothesis import Phase, find, given, settings
@@ -69,25 +68,3 @@ def test_generated_histories_break_every_rule_of_a_provider(provider: str) -> No
 
     generate = settings(max_examples=3_000, phases=[Phase.generate], database=None)
     find(histories(FORMS[provider]), is_last_missing, settings=generate, random=Random(0))
-
-
-def nested(depth: int) -> Any:
-    """Return a value nested to this depth."""
-    value: Any = "x"
-    for _ in range(depth):
-        value = [{"content": value}]
-    return value
-
-
-@pytest.mark.parametrize("provider", ["bedrock", "mistral", "ollama"])
-def test_values_nested_too_deep_to_walk_are_validated(provider: str) -> None:
-    """The value may stand at any place."""
-    deep = nested(50_000)
-    for history in (
-        deep,
-        [{"role": "user", "content": deep}],
-        [{"role": "assistant", "content": [{"toolUse": {"input": deep}}, {"text": deep}]}],
-        [{"role": "assistant", "tool_calls": deep}, {"role": "tool", "tool_call_id": deep}],
-        [{"role": "assistant", "tool_calls": [{"id": deep, "function": {"arguments": deep}}]}],
-    ):
-        assert validate(history, provider) != []
