@@ -1,4 +1,4 @@
-"""Support for tests: the contract that every storage must pass, builders, a frozen clock.
+"""Support for tests: the contracts of storages and providers, builders, a frozen clock.
 
 One class tests that a storage keeps the contract. For a database that only one storage can use at a
 time, derive it from `StorageContract` and `EventStoreContract` instead:
@@ -15,6 +15,8 @@ time, derive it from `StorageContract` and `EventStoreContract` instead:
             yield open_storage
             for storage in opened:
                 storage.close()
+
+For a provider, derive it from `ProviderContract`, which says what it needs.
 
 Only tests import this module; it needs pytest.
 """

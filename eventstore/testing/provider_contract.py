@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from eventstore.providers.registry import AnyProvider, rule_book
+from eventstore.providers.rules_reader import is_list, is_object
 from eventstore.providers.validation import is_valid, validate
 
 if TYPE_CHECKING:
@@ -219,9 +220,9 @@ def _with_value(value: Any, given: Any) -> Iterator[Any]:
 
 
 def _members(given: Any) -> Iterator[tuple[Any, Any]]:
-    if isinstance(given, dict):
+    if is_object(given):
         yield from given.items()
-    elif isinstance(given, list):
+    elif is_list(given):
         yield from enumerate(given)
 
 

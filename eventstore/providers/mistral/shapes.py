@@ -13,7 +13,7 @@ import msgspec
 __all__ = ["Calls", "Message", "System"]
 
 
-class _Chunk(msgspec.Struct):
+class _Chunk(msgspec.Struct, frozen=True):
     type: str
     text: str | None = None
 
@@ -22,7 +22,7 @@ class _Chunk(msgspec.Struct):
             raise ValueError("Object missing required field `text`")
 
 
-class _SystemChunk(_Chunk):
+class _SystemChunk(_Chunk, frozen=True):
     type: Literal["text", "thinking"]
 
 

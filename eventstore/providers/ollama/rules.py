@@ -12,7 +12,7 @@ a list, a message or content of a wrong type.
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from eventstore.providers.ollama.shapes import Message
 from eventstore.providers.rules_reader import (
@@ -102,7 +102,7 @@ def _malformed(messages: list[_Message]) -> Iterator[Fault]:
 def _undecodable(message: _Message) -> Fault | None:
     given, images = message.raw, message.body.get("images")
     if isinstance(images, tuple):  # the client takes any sequence of images
-        images = [*images]
+        images = [*cast("tuple[object, ...]", images)]
         given = {**message.body, "images": images}
     if fault := misshapen(given, Message):
         return f"{message.place}{fault.place}", f"cannot unmarshal: {fault.detail}"
