@@ -30,8 +30,6 @@ class Fault(msgspec.Struct, frozen=True):
 
 def misshapen(value: object, shape: Any) -> Fault | None:
     """Return the first fault of a value whose members are not those of `shape`; None if all are."""
-    if not is_object(value) or not _FOREIGN.isdisjoint(map(type, value.values())):
-        return Fault("", f"expected an object of JSON values, but got {quoted(value)}")
     try:
         msgspec.convert(value, shape)
     except msgspec.ValidationError as error:
@@ -44,6 +42,13 @@ def misshapen(value: object, shape: Any) -> Fault | None:
     except (RecursionError, UnicodeEncodeError):
         return Fault("", "nested too deeply, or with names that are no text")
     return None
+
+
+def misshapen_message(message: object, shape: Any) -> Fault | None:
+    """Return the first fault of a message, whose lists have to be lists; None if it has none."""
+    if not is_object(message) or not _FOREIGN.isdisjoint(map(type, message.values())):
+        return Fault("", f"expected an object of JSON values, but got {quoted(message)}")
+    return misshapen(message, shape)
 
 
 def require_one_of(**members: object) -> None:

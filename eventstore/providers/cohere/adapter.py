@@ -25,7 +25,7 @@ from eventstore.providers.parts import (
     other_members,
     without_media,
 )
-from eventstore.providers.shapes import misshapen
+from eventstore.providers.shapes import misshapen_message
 
 _MAX_ID: Final = 64
 _MAX_NAME: Final = 64
@@ -170,7 +170,7 @@ def _documents(message: JsonObject) -> Iterator[JsonObject]:
 
 def _is_own_form(message: JsonObject, role: str) -> bool:
     """Return whether a message and its parts have the API's members alone, in their types."""
-    if misshapen(message, MESSAGES[role]) or not message.keys() <= MEMBERS[role]:
+    if misshapen_message(message, MESSAGES[role]) or not message.keys() <= MEMBERS[role]:
         return False
     content: JsonValue = message.get("content")
     parts = content if isinstance(content, list) else ()

@@ -36,7 +36,7 @@ from eventstore.providers.rules_reader import (
     readable,
     repeated,
 )
-from eventstore.providers.shapes import misshapen
+from eventstore.providers.shapes import misshapen_message
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -115,7 +115,7 @@ def _mistyped(history: ChatHistory) -> Iterator[Fault]:
             yield message.place, f"expected a message object, but got {quoted(raw)}"
         elif message.role not in MESSAGES:
             yield f"{message.place}.role", f"invalid role {quoted(raw.get('role'))}"
-        elif fault := misshapen(raw, MESSAGES[message.role]):
+        elif fault := misshapen_message(raw, MESSAGES[message.role]):
             yield f"{message.place}{fault.place}", fault.detail
 
 

@@ -27,7 +27,7 @@ from eventstore.providers.adapter_protocol import (
     ResponseMembers,
     ResultTest,
 )
-from eventstore.providers.gemini.shapes import PartShape
+from eventstore.providers.gemini.shapes import DATA, MEMBERS, PartShape
 from eventstore.providers.identifiers import call_ids, shortened, tool_name
 from eventstore.providers.media import Audio, document_of, image_of, plain_image
 from eventstore.providers.model import (
@@ -77,46 +77,7 @@ MIME = ("mimeType", "mime_type")
 URI = ("fileUri", "file_uri")
 CALLED = ("displayName", "display_name")
 
-DATA = (
-    ("text", "text"),
-    INLINE,
-    FILE,
-    CALL,
-    RESPONSE,
-    ("executableCode", "executable_code"),
-    ("codeExecutionResult", "code_execution_result"),
-    ("toolCall", "tool_call"),
-    ("toolResponse", "tool_response"),
-)
-"""The members of a part of which it has one."""
-
 _DATUM_OF: Final = {key: keys for keys in DATA for key in keys}
-_MEMBERS: Final = frozenset(
-    {
-        *(key for keys in DATA for key in keys),
-        *SIGNATURE,
-        "audioMetadata",
-        "audioTranscription",
-        "audio_metadata",
-        "audio_transcription",
-        "documentMetadata",
-        "document_metadata",
-        "mediaProcessing",
-        "mediaResolution",
-        "media_processing",
-        "media_resolution",
-        "partMetadata",
-        "part_metadata",
-        "speechMetadata",
-        "speech_metadata",
-        "spreadsheetMetadata",
-        "spreadsheet_metadata",
-        "thought",
-        "videoMetadata",
-        "video_metadata",
-    }
-)
-"""All members of a part."""
 
 _LEGAL_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}")
 _NOTHING: tuple[object, ...] = (None, "", [])
@@ -347,9 +308,9 @@ def _in_own_shape(part: JsonValue) -> list[JsonValue]:
         return [part]
     given = [key for key, value in part.items() if value is not None]
     data = {_DATUM_OF[key] for key in given if key in _DATUM_OF}
-    if not data or (len(data) == 1 and _MEMBERS.issuperset(given)):
+    if not data or (len(data) == 1 and MEMBERS.issuperset(given)):
         return [part]
-    beside = {key: part[key] for key in part if key in _MEMBERS and key not in _DATUM_OF}
+    beside = {key: part[key] for key in part if key in MEMBERS and key not in _DATUM_OF}
     parts: list[JsonValue] = []
     for keys in DATA:
         if keys in data:
@@ -423,7 +384,7 @@ def _part(part: JsonValue) -> Iterator[Part]:
             yield Text(said)
     elif image := plain_image(_media(held), held):
         yield image
-    elif not held.keys() <= _MEMBERS and (shown := _media_elsewhere(held)):
+    elif not held.keys() <= MEMBERS and (shown := _media_elsewhere(held)):
         yield shown
     elif held.keys() - set(SIGNATURE) and text != "":
         yield Opaque(NAME, part)

@@ -26,7 +26,7 @@ from eventstore.providers.parts import (
     plain_text,
     without_media,
 )
-from eventstore.providers.shapes import misshapen
+from eventstore.providers.shapes import misshapen_message
 
 _MAX_ID: Final = 9
 _MAX_NAME: Final = 64
@@ -65,7 +65,9 @@ class MistralAdapter(chat.ChatCompletionsAdapter):
         calls: list[JsonValue] | None = message.get("tool_calls")
         if not calls:
             return calls in (None, []) and bool(content)
-        return misshapen({"tool_calls": calls}, Calls) is None and all(map(_is_callable, calls))
+        return misshapen_message({"tool_calls": calls}, Calls) is None and all(
+            map(_is_callable, calls)
+        )
 
     def media(self, part: JsonObject) -> Image | Document | None:
         """Return the image or document that a chunk shows."""
@@ -177,7 +179,7 @@ ADAPTER: Final = MistralAdapter()
 def _is_content(content: JsonValue, role: str) -> bool:
     if not isinstance(content, list):
         return isinstance(content, str)
-    return misshapen({"content": content}, System if role == "system" else Message) is None
+    return misshapen_message({"content": content}, System if role == "system" else Message) is None
 
 
 def _is_callable(call: JsonValue) -> bool:

@@ -32,7 +32,7 @@ from eventstore.providers.rules_reader import (
     readable,
     repeated,
 )
-from eventstore.providers.shapes import misshapen
+from eventstore.providers.shapes import misshapen_message
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -186,7 +186,7 @@ def _misplaced(history: ChatHistory) -> Iterator[Fault]:
 
 def _misshapen(message: ChatMessage, member: str, shape: type[Struct]) -> Iterator[Fault]:
     value = message.body.get(member)
-    if value is not None and (fault := misshapen({member: value}, shape)):
+    if value is not None and (fault := misshapen_message({member: value}, shape)):
         yield f"{message.place}{fault.place}", f"Input should be valid: {fault.detail}"
 
 

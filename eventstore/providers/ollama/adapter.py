@@ -30,7 +30,7 @@ from eventstore.providers.parts import (
     object_arguments,
     part_label,
 )
-from eventstore.providers.shapes import misshapen
+from eventstore.providers.shapes import misshapen_message
 from eventstore.providers.tool_definition import ToolDefinition, inlined
 
 _UNNAMED: Final = "unnamed_tool"
@@ -93,9 +93,9 @@ class OllamaAdapter(chat.ChatCompletionsAdapter):
         images: list[JsonValue] = message.get("images") or []
         calls: list[JsonObject] = message.get("tool_calls") or []
         if role == "tool":
-            return misshapen(message, Result) is None
+            return misshapen_message(message, Result) is None
         return (
-            misshapen(message, Message) is None
+            misshapen_message(message, Message) is None
             and not message.keys().isdisjoint(_SAYING)
             and all(isinstance(image, str) for image in images)
             and all(call.get("id") is None for call in calls)

@@ -24,7 +24,7 @@ from eventstore.providers.rules_reader import (
     quoted,
     text_or_none,
 )
-from eventstore.providers.shapes import misshapen
+from eventstore.providers.shapes import misshapen_message
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -104,7 +104,7 @@ def _undecodable(message: _Message) -> Fault | None:
     if isinstance(images, tuple):  # the client takes any sequence of images
         images = [*cast("tuple[object, ...]", images)]
         given = {**message.body, "images": images}
-    if fault := misshapen(given, Message):
+    if fault := misshapen_message(given, Message):
         return f"{message.place}{fault.place}", f"cannot unmarshal: {fault.detail}"
     if images and not all(isinstance(image, (str, bytes)) for image in list_or_empty(images)):
         return f"{message.place}.images", "an image is base64 text or bytes"

@@ -38,7 +38,18 @@ from eventstore.providers.model import (
     Turn,
     visible_turns,
 )
-from eventstore.providers.openai_responses.shapes import ITEMS, PARTS, STATUSES
+from eventstore.providers.openai_responses.shapes import (
+    CALLS,
+    GIVEN,
+    ITEMS,
+    OUTPUTS,
+    PARTS,
+    PREFIXES,
+    SAID,
+    SHOWN,
+    STATUSES,
+    TYPES,
+)
 from eventstore.providers.parts import (
     answer_text,
     as_text,
@@ -73,65 +84,9 @@ _ROLES = {
     "model": "assistant",
 }
 
-OUTPUTS = {
-    "function_call": "function_call_output",
-    "custom_tool_call": "custom_tool_call_output",
-}
-CALLS = {"function_call": "arguments", "custom_tool_call": "input"}
-SAID = ("output_text", "refusal")
-SHOWN = ("input_text", "input_image", "input_file", "scoped_content")  # by an output
-GIVEN = (
-    *SHOWN,
-    *SAID,
-    "input_audio",
-    "computer_screenshot",
-    "summary_text",
-    "encrypted_content",
-)
 _KNOWN = {"assistant": SAID, "tool": SHOWN}
 """Role to the parts that its messages have, or its outputs; the others have those of `GIVEN`."""
-PREFIXES = {
-    "function_call": ("fc_",),
-    "reasoning": ("rs_", "rs-"),  # DeepSeek writes the second
-    "message": ("msg_",),
-}
 _OWN_REASONING: Final = "rs_"
-
-TYPES = frozenset(
-    {
-        *CALLS,
-        *OUTPUTS.values(),
-        "additional_tools",
-        "apply_patch_call",
-        "apply_patch_call_output",
-        "code_interpreter_call",
-        "compaction",
-        "compaction_summary",
-        "compaction_trigger",
-        "computer_call",
-        "computer_call_output",
-        "configuration_update",
-        "file_search_call",
-        "image_generation_call",
-        "item_reference",
-        "local_shell_call",
-        "local_shell_call_output",
-        "mcp_approval_request",
-        "mcp_approval_response",
-        "mcp_call",
-        "mcp_list_tools",
-        "message",
-        "program",
-        "program_output",
-        "reasoning",
-        "shell_call",
-        "shell_call_output",
-        "tool_search_call",
-        "tool_search_output",
-        "web_search_call",
-    }
-)
-"""The types of items that the API takes."""
 
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
