@@ -160,6 +160,10 @@ class MistralAdapter(chat.ChatCompletionsAdapter):
         name = {"document_name": document.name} if document.name else {}
         return {"type": "document_url", "document_url": url_of(document), **name}
 
+    def takes_part(self, part: JsonObject, role: str) -> bool:
+        """Return whether a message of `role` may hold such a chunk."""
+        return _is_content([part], role)
+
     def finish(
         self, turns: Sequence[Turn], messages: list[JsonObject], changes: list[Change]
     ) -> None:

@@ -175,6 +175,12 @@ BROKEN = [
         id="a text chunk without text",
     ),
     pytest.param("MI03", ["messages"], {"messages": []}, id="an object instead of the list"),
+    pytest.param(
+        "MI03",
+        ["messages[0].content[0].type"],
+        [{"role": "system", "content": [{"type": "image_url"}]}, user()],
+        id="a system message that shows",
+    ),
 ]
 
 FROWNED_AT = [
