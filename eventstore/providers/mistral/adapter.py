@@ -181,15 +181,17 @@ ADAPTER: Final = MistralAdapter()
 
 
 def _is_content(content: JsonValue, role: str) -> bool:
-    if not isinstance(content, list):
-        return isinstance(content, str)
+    if isinstance(content, str):
+        return True
+    if content is None:
+        return False
     return misshapen_message({"content": content}, System if role == "system" else Message) is None
 
 
 def _is_callable(call: JsonValue) -> bool:
     """Return whether a call whose types are right has an id and a legal name."""
-    function = members_of(members_of(call).get("function"))
-    return isinstance(members_of(call).get("id"), str) and _is_name(function.get("name"))
+    made = members_of(call)
+    return isinstance(made.get("id"), str) and _is_name(members_of(made["function"]).get("name"))
 
 
 def _is_name(name: object) -> bool:

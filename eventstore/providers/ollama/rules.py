@@ -59,7 +59,7 @@ RULES: Final[dict[str, Rule]] = {
 def findings(messages: object) -> Iterator[Finding]:
     """Yield code, place and detail of everything in `messages` that breaks a rule."""
     if is_list(messages):
-        history = [_message(index, message) for index, message in enumerate(messages)]
+        history = [_message(number, message) for number, message in enumerate(messages)]
         yield from apply_checks(_CHECKS, history)
     else:
         yield "OL01", "messages", f"expected a list of messages, but got {quoted(messages)}"
@@ -68,19 +68,23 @@ def findings(messages: object) -> Iterator[Finding]:
 class _Message(NamedTuple):
     """A message; a value that is not an object is read as a message without members."""
 
-    place: str
+    number: int
     role: str | None
     body: Members
     raw: object
     calls: list[object]
     """The calls of an assistant."""
 
+    @property
+    def place(self) -> str:
+        return f"messages[{self.number}]"
 
-def _message(index: int, message: object) -> _Message:
+
+def _message(number: int, message: object) -> _Message:
     body = members_of(message)
     role = text_or_none(body.get("role"))
     calls = list_or_empty(body.get("tool_calls")) if role == "assistant" else []
-    return _Message(f"messages[{index}]", role, body, message, calls)
+    return _Message(number, role, body, message, calls)
 
 
 def _malformed(messages: list[_Message]) -> Iterator[Fault]:
@@ -92,11 +96,12 @@ def _malformed(messages: list[_Message]) -> Iterator[Fault]:
         if message.role != "tool":
             waiting = deque(_name(call) for call in message.calls)
             continue
-        name, place = message.body.get("tool_name"), message.place
+        name = message.body.get("tool_name")
         if not waiting:
-            yield place, "a result that follows no call"
+            yield message.place, "a result that follows no call"
         elif (expected := waiting.popleft()) != name and name and isinstance(name, str):
-            yield f"{place}.tool_name", f"expected {quoted(expected)}, but got {quoted(name)}"
+            place = f"{message.place}.tool_name"
+            yield place, f"expected {quoted(expected)}, but got {quoted(name)}"
 
 
 def _undecodable(message: _Message) -> Fault | None:
