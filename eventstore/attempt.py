@@ -27,7 +27,7 @@ from eventstore.domain.failure import ErrorKind, Failure
 from eventstore.domain.leases import lease_in_microseconds
 from eventstore.domain.times import Moment, microseconds_of
 from eventstore.domain.tool import Tool
-from eventstore.errors import UnparsedArguments
+from eventstore.errors import EventStoreError, SilentAttempt, UnparsedArguments
 from eventstore.leases import Claim
 
 if TYPE_CHECKING:
@@ -285,3 +285,30 @@ class Attempt(StartedAttempt):
     def fail(self, error: BaseException | Failure | str, *, delay: float | None = None) -> Tool:
         """Record the failure; `delay` is the wait in seconds before the next attempt."""
         return self._note_recorded(self._session.run(self.failure(error, delay)))
+
+
+@contextmanager
+def recording_end(
+    session: Session, attempt: Attempt, pauses: Pauses = ()
+) -> Generator[None, None, None]:
+    """Record the end of an attempt on exit, if the block has not recorded it.
+
+    Raises:
+        SilentAttempt: the block has no exception, and recorded no end.
+    """
+    try:
+        with as_current(attempt.current):
+            yield
+    except BaseException as error:
+        if not attempt.ended:
+            try:
+                session.run(attempt.end(error, pauses))
+            except EventStoreError as unrecorded:
+                end, call_id = "pause" if is_pause(error, pauses) else "failure", attempt.tool.id
+                error.add_note(f"the {end} of call {call_id!r} was not recorded: {unrecorded}")
+        raise
+    finally:
+        attempt.release()
+    if not attempt.ended:
+        attempt.fail(NO_RESULT)
+        raise SilentAttempt(attempt.tool.id)

@@ -11,20 +11,18 @@ from msgspec import UNSET
 from eventstore.append import commands
 from eventstore.append.tool_fold import fold_tools
 from eventstore.attempt import (
-    NO_RESULT,
     Attempt,
     Pauses,
-    as_current,
     checked_pauses,
     claim_of,
-    is_pause,
+    recording_end,
 )
 from eventstore.domain.arguments import check_version
 from eventstore.domain.equal_calls import Equality, calls_equal_to
 from eventstore.domain.fork import forked_events, name_taken
 from eventstore.domain.leases import lease_in_microseconds
 from eventstore.domain.times import microseconds_of
-from eventstore.errors import EventStoreError, SilentAttempt, VersionConflict
+from eventstore.errors import VersionConflict
 from eventstore.leases import Claim
 
 if TYPE_CHECKING:
@@ -450,22 +448,8 @@ class Conversation:
         """
         checked_pauses(pauses)
         run = self.begin(call_id, attempt, lease=lease, take_over=take_over)
-        try:
-            with as_current(run.current):
-                yield run
-        except BaseException as error:
-            if not run.ended:
-                try:
-                    self.session.run(run.end(error, pauses))
-                except EventStoreError as unrecorded:
-                    end = "pause" if is_pause(error, pauses) else "failure"
-                    error.add_note(f"the {end} of call {call_id!r} was not recorded: {unrecorded}")
-            raise
-        finally:
-            run.release()
-        if not run.ended:
-            run.fail(NO_RESULT)
-            raise SilentAttempt(call_id)
+        with recording_end(self.session, run, pauses):
+            yield run
 
     def record(
         self,

@@ -30,8 +30,7 @@ from typing import TYPE_CHECKING, Any, Final, overload
 from eventstore.aio.conversation import AsyncConversation
 from eventstore.conversation import Conversation
 from eventstore.domain.failure import ErrorKind, Failure
-from eventstore.domain.leases import DEFAULT_LEASE_SECONDS
-from eventstore.domain.statuses import Approved, Failed, Pending
+from eventstore.domain.statuses import Approved, Failed, Pending, Rejected
 from eventstore.integrations.extras import missing_extra
 from eventstore.integrations.recorded_calls import (
     RecordedCalls,
@@ -39,6 +38,7 @@ from eventstore.integrations.recorded_calls import (
     blocking_chat,
     is_done,
     may_run,
+    running_unchanged,
     shown_text,
     validation_failure,
 )
@@ -76,10 +76,15 @@ class Ledger:
     """
 
     def __init__(
-        self, chat: Conversation | AsyncConversation, *, needs_approval: Collection[str] = ()
+        self,
+        chat: Conversation | AsyncConversation,
+        *,
+        needs_approval: Collection[str] = (),
+        read_only: Collection[str] = (),
     ) -> None:
         self.chat = chat
         self.needs_approval = frozenset(needs_approval)
+        self.read_only = frozenset(read_only)
 
     @overload
     def tool_runner(
@@ -178,7 +183,7 @@ class RecordedRunner:
                 try:
                     by_name[call.call.name].run(call)
                 except Exception:
-                    if not self._turn.has_failed(call):
+                    if not self._turn.has_no_result(call):
                         raise
         return self._turn.waits(calls)
 
@@ -265,7 +270,7 @@ class AsyncRecordedRunner:
                     await by_name[call.call.name].run(call)
                 except Exception:
                     failed = call
-                    if not await self._call(lambda: self._turn.has_failed(failed)):  # noqa: B023
+                    if not await self._call(lambda: self._turn.has_no_result(failed)):  # noqa: B023
                         raise
         return await self._call(lambda: self._turn.waits(calls))
 
@@ -297,7 +302,9 @@ class _RecordedTool(BetaBuiltinFunctionTool):
     def run(self, found: Tool) -> Any:
         """Run this call, which may start."""
         given = found.call.arguments
-        with self._turn.chat.running(found.id, lease=DEFAULT_LEASE_SECONDS) as attempt:
+        with self._turn.calls.running(found) as attempt:
+            if attempt is None:
+                return self._turn.answer_now(found)
             try:
                 result = self._tool.call(given if found.edit is None else attempt.arguments)
             except Exception as error:
@@ -340,7 +347,9 @@ class _AsyncRecordedTool(BetaAsyncBuiltinFunctionTool):
     async def run(self, found: Tool) -> Any:
         """Run this call, which may start."""
         given = found.call.arguments
-        async with self._chat.running(found.id, lease=DEFAULT_LEASE_SECONDS) as attempt:
+        async with running_unchanged(self._chat.session, self._turn.calls, found) as attempt:
+            if attempt is None:
+                return await self._chat.session.call(lambda: self._turn.answer_now(found))
             try:
                 result = await self._tool.call(given if found.edit is None else attempt.arguments)
             except Exception as error:
@@ -362,7 +371,7 @@ class _Turn:
         self._needs_approval = ledger.needs_approval
         runnable = (*_RUNNABLE, *_ASYNC_RUNNABLE)
         self._runnable = {tool.name for tool in self.tools if isinstance(tool, runnable)}
-        self._calls = RecordedCalls(self.chat, PROVIDER, self._needs_approval)
+        self.calls = RecordedCalls(self.chat, PROVIDER, self._needs_approval, ledger.read_only)
         self._untaken: list[Tool] = []
         self._requested_at = time.monotonic()
 
@@ -376,7 +385,7 @@ class _Turn:
 
     def params(self, own: dict[str, Any]) -> dict[str, Any]:
         """Return the runner's parameters: the conversation so far, and the host's own."""
-        return {**self._calls.request(PROVIDER), **own}
+        return {**self.calls.request(PROVIDER), **own}
 
     def record(self, message: BetaMessage) -> list[Tool]:
         """Record a message and its calls, before any of them runs."""
@@ -395,12 +404,12 @@ class _Turn:
         Raises:
             CallUnderWay: another worker is at a call.
         """
-        self._calls.check_no_other_worker()
-        return is_done(self._calls.turns())
+        self.calls.check_no_other_worker()
+        return is_done(self.calls.turns())
 
     def last(self) -> list[Tool]:
         """Return the calls of the last turn."""
-        turns, tools = self._calls.turns(), self.chat.tools
+        turns, tools = self.calls.turns(), self.chat.tools
         self._untaken = [tools[call.id] for call in turns[-1].calls] if turns else []
         return list(self._untaken)
 
@@ -412,7 +421,7 @@ class _Turn:
 
     def waits(self, calls: list[Tool]) -> bool:
         """Return whether a call waits for a decision."""
-        return any(self._waits(self._calls.now(call.id)) for call in calls)
+        return any(self._waits(self.calls.now(call.id)) for call in calls)
 
     def leaves_open(self, message: BetaMessage, calls: list[Tool]) -> bool:
         """Return whether the SDK goes on, or ends, without the calls of a message that may start.
@@ -422,16 +431,16 @@ class _Turn:
         """
         return message.stop_reason != "tool_use" and bool(self.open(calls))
 
-    def has_failed(self, call: Tool) -> bool:
-        """Return whether a call's failure is recorded."""
-        return isinstance(self._calls.now(call.id).status, Failed)
+    def has_no_result(self, call: Tool) -> bool:
+        """Return whether a call's failure or rejection is recorded."""
+        return isinstance(self.calls.now(call.id).status, Failed | Rejected)
 
     def take(self, name: str, given: object) -> Tool:
         """Return the call that the SDK runs, as it stands now: each call of a turn once."""
         for place, tool in enumerate(self._untaken):
             if tool.call.name == name and tool.call.arguments == given:
                 del self._untaken[place]
-                return self._calls.now(tool.id)
+                return self.calls.now(tool.id)
         raise LookupError(f"the log has no open call of {name!r} with {given!r}")
 
     def answer(self, tool: Tool) -> str:
@@ -440,10 +449,14 @@ class _Turn:
         Raises:
             ToolError: the answer is an error.
         """
-        answer = self._calls.answer(tool)
+        answer = self.calls.answer(tool)
         if answer.is_error:
             raise ToolError(shown_text(answer))
         return shown_text(answer)
+
+    def answer_now(self, tool: Tool) -> str:
+        """Return the answer of a call as it stands now; see `answer`."""
+        return self.answer(self.calls.now(tool.id))
 
     def _waits(self, tool: Tool) -> bool:
         status, name = tool.status, tool.call.name

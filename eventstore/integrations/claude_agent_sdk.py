@@ -104,11 +104,17 @@ class Ledger:
         TypeError: `chat` is a conversation of an `EventStore`.
     """
 
-    def __init__(self, chat: AsyncConversation, *, needs_approval: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        chat: AsyncConversation,
+        *,
+        needs_approval: Collection[str] = (),
+        read_only: Collection[str] = (),
+    ) -> None:
         if not isinstance(chat, AsyncConversation):
             raise TypeError(f"chat is {chat!r}: open the log with AsyncEventStore")
         self.chat = chat
-        self._calls = AsyncRecordedCalls(chat, "claude-agent-sdk", needs_approval)
+        self._calls = AsyncRecordedCalls(chat, "claude-agent-sdk", needs_approval, read_only)
         self._needs_approval = frozenset(needs_approval)
 
     @property
@@ -337,10 +343,10 @@ class _Run:
                     commands.pause(self._chat.id, tool.id, None, "deferred")
                 )
             return _permission("defer")
-        if not may_run(tool):
+        attempt = await self._calls.begin(tool) if may_run(tool) else None
+        if attempt is None:
             answer = await self._calls.answer(tool)
             return _permission("deny", permissionDecisionReason=shown_text(answer))
-        attempt = await self._chat.begin(tool.id, lease=DEFAULT_LEASE_SECONDS)
         self._attempts[tool.id] = attempt
         return _permission("allow", updatedInput=attempt.arguments) if is_decided else {}
 

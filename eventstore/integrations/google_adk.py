@@ -104,12 +104,18 @@ class Ledger(BasePlugin):
         TypeError: `chat` is a conversation of an `EventStore`.
     """
 
-    def __init__(self, chat: AsyncConversation, *, needs_approval: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        chat: AsyncConversation,
+        *,
+        needs_approval: Collection[str] = (),
+        read_only: Collection[str] = (),
+    ) -> None:
         super().__init__("toolledger")
         if not isinstance(chat, AsyncConversation):
             raise TypeError(f"chat is {chat!r}: open the log with AsyncEventStore")
         self.chat = chat
-        self._calls = AsyncRecordedCalls(chat, "google-adk", needs_approval)
+        self._calls = AsyncRecordedCalls(chat, "google-adk", needs_approval, read_only)
         self._needs_approval = frozenset(needs_approval)
         self._open: dict[str, tuple[AsyncAttempt, AsyncExitStack]] = {}  # by ADK's ids
         self._signatures: dict[FunctionTool, _Signature] = {}

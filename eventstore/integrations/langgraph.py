@@ -35,7 +35,6 @@ from eventstore.conversation import Conversation
 from eventstore.domain.decision_errors import CallChanged
 from eventstore.domain.doubt import text_of_doubt
 from eventstore.domain.failure import Failure
-from eventstore.domain.leases import DEFAULT_LEASE_SECONDS
 from eventstore.domain.own_texts import is_own_text
 from eventstore.domain.statuses import Approved, Failed, Pending, Rejected
 from eventstore.domain.tool import Tool
@@ -128,11 +127,15 @@ class Ledger:
     """
 
     def __init__(
-        self, chat: Conversation | AsyncConversation, *, needs_approval: Collection[str] = ()
+        self,
+        chat: Conversation | AsyncConversation,
+        *,
+        needs_approval: Collection[str] = (),
+        read_only: Collection[str] = (),
     ) -> None:
         self.chat = chat
         self._chat = blocking_chat(chat)
-        self._calls = RecordedCalls(self._chat, FRAMEWORK, needs_approval)
+        self._calls = RecordedCalls(self._chat, FRAMEWORK, needs_approval, read_only)
         self._needs_approval = frozenset(needs_approval)
         self._watched_tools = _WatchedTools()
         self._failed_in: dict[str, object] = {}  # by call: the step in which it failed last
@@ -185,8 +188,9 @@ class Ledger:
             tool = self._decide(tool, request, step)
         if not self._is_open(tool, request):
             return self._answer(tool, request)
-        lease = DEFAULT_LEASE_SECONDS
-        with self._chat.running(tool.id, pauses=GraphBubbleUp, lease=lease) as attempt:
+        with self._calls.running(tool, GraphBubbleUp) as attempt:
+            if attempt is None:
+                return self._answer(self._calls.now(tool.id), request)
             errors = _ToolErrors(attempt.tool)
             try:
                 with errors.kept(), step.of_call(attempt.tool, request.runtime.config):

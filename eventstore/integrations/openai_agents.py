@@ -104,13 +104,13 @@ class Ledger(SessionABC):
         TypeError: `chat` is a conversation of an `EventStore`.
     """
 
-    def __init__(self, chat: AsyncConversation) -> None:
+    def __init__(self, chat: AsyncConversation, *, read_only: Collection[str] = ()) -> None:
         if not isinstance(chat, AsyncConversation):
             raise TypeError(f"chat is {chat!r}: open the log with AsyncEventStore")
         self.chat = chat
         self.session_id = chat.id
         self.session_settings = None
-        self._calls = AsyncRecordedCalls(chat, "openai-agents")
+        self._calls = AsyncRecordedCalls(chat, "openai-agents", read_only=read_only)
         self._errors: dict[str, Exception] = {}  # by the call whose tool raised it
         self._replayed: ModelResponse | None = None
         self._resumed_history: list[JsonObject] | None = (

@@ -67,6 +67,8 @@ except ImportError as error:
     raise missing_extra("pydantic-ai", error) from error
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from pydantic_ai import Agent, RunContext
     from pydantic_ai.capabilities.abstract import (
         WrapRunHandler,
@@ -110,13 +112,13 @@ class Ledger(AbstractCapability[Any]):
         TypeError: `chat` is a conversation of an `EventStore`.
     """
 
-    def __init__(self, chat: AsyncConversation) -> None:
+    def __init__(self, chat: AsyncConversation, *, read_only: Collection[str] = ()) -> None:
         if not isinstance(chat, AsyncConversation):
             raise TypeError(
                 f"chat is {chat!r}: open the log with AsyncEventStore, which serves run_sync, too"
             )
         self.chat = chat
-        self._calls = AsyncRecordedCalls(chat, FRAMEWORK)
+        self._calls = AsyncRecordedCalls(chat, FRAMEWORK, read_only=read_only)
         self._early: set[tuple[str, str]] = set()  # the step and id of calls that stand alone
         self._requested_at: dict[str, float] = {}  # by step and `time.monotonic`
         self._first_ids: dict[str, str] = {}  # of runs in workflows, by the ids that they have now

@@ -17,13 +17,15 @@ The rule for a call that a framework is about to run:
    stays as it is until something happens to it.
 7. An attempt has a lease, which is renewed while it runs. While a worker is at a call, `resume`
    does nothing, and raises `CallUnderWay`.
+8. A call that asks for the same as one in doubt (its name and arguments are equal) is rejected in
+   place of its start. Tools that only read (`read_only`) may be asked again.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from eventstore.aio.attempt import begin_attempt, recording_end
@@ -31,16 +33,18 @@ from eventstore.append import commands
 from eventstore.append.commands import Command
 from eventstore.append.conversation_state import IdentifiedEvents
 from eventstore.append.places import event_id_at, place_of_step
-from eventstore.attempt import claim_of
+from eventstore.attempt import Attempt, claim_of
+from eventstore.attempt import recording_end as recording_end_now
 from eventstore.conversation import Conversation
 from eventstore.domain.calls import FunctionCall
+from eventstore.domain.equal_calls import Equality, SameEffect
 from eventstore.domain.events import Event, MessageAdded
 from eventstore.domain.failure import ErrorKind, Failure
 from eventstore.domain.leases import DEFAULT_LEASE_SECONDS
 from eventstore.domain.messages import Text
 from eventstore.domain.own_texts import is_own_text
 from eventstore.domain.revision import Revision
-from eventstore.domain.statuses import Approved, Completed, Failed, Pending
+from eventstore.domain.statuses import Approved, Completed, Failed, Pending, Running
 from eventstore.errors import IllegalTransition
 from eventstore.history_import import record_turn
 from eventstore.leases import check_not_under_way
@@ -49,7 +53,7 @@ from eventstore.providers.registry import list_key
 from projections import model_history
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Iterable
+    from collections.abc import AsyncGenerator, Generator, Iterable
 
     from eventstore.aio.attempt import AsyncAttempt
     from eventstore.aio.conversation import AsyncConversation
@@ -61,6 +65,7 @@ if TYPE_CHECKING:
     from eventstore.domain.json_types import JsonObject
     from eventstore.domain.messages import Part
     from eventstore.domain.tool import Tool
+    from eventstore.leases import Claim
     from eventstore.providers.model import Answer, NativeMessage, ParsedCall, Turn
     from eventstore.providers.registry import AnyProvider
 
@@ -76,13 +81,18 @@ class RecordedCalls:
     """The calls of a conversation: recorded turn by turn, found by the framework's ids.
 
     `needs_approval` names the tools whose calls the model is told to wait for a person, or tells it
-    of a call.
+    of a call. `read_only` names those that may run again while an equal call is in doubt.
     """
 
     def __init__(
-        self, chat: Conversation, framework: str, needs_approval: NeedsApproval = ()
+        self,
+        chat: Conversation,
+        framework: str,
+        needs_approval: NeedsApproval = (),
+        read_only: Collection[str] = (),
     ) -> None:
         self.conversation_id = chat.id
+        self._read_only = frozenset(read_only)
         self._needs_approval = _of_call(needs_approval)
         self._chat = chat
         self._framework = framework
@@ -275,6 +285,37 @@ class RecordedCalls:
         events = (e for e in self._chat.events() if e.version < before)
         return model_history(events, needs_approval=self._needs_approval).render(provider)
 
+    def starting(self, tool: Tool, claim: Claim, checked: Tool | None = None) -> Command[Tool]:
+        """Return the start of a call, which rejects it in place of that; see rule 8."""
+        effect = None
+        if tool.call.name not in self._read_only:
+            effect = SameEffect(Equality(), self._is_here)
+        return commands.start(
+            self.conversation_id, tool.id, checked=checked, effect=effect, claim=claim
+        )
+
+    def _is_here(self, other: Tool) -> bool:
+        """Return whether this process is at a call, so that its end will come."""
+        leases = self._chat.session.outside_transaction(self.conversation_id).leases
+        return leases.is_held(self.conversation_id, other.id, other.attempts)
+
+    @contextmanager
+    def running(self, tool: Tool, pauses: Pauses = ()) -> Generator[Attempt | None, None, None]:
+        """Run a call as `Conversation.running` does; there is no attempt if it is rejected."""
+        session = self._chat.session
+        claim = claim_of(
+            session, self.conversation_id, tool.id, DEFAULT_LEASE_SECONDS, take_over=False
+        )
+        with claim:
+            started = session.run(self.starting(tool, claim))
+        if type(started.status) is not Running:
+            claim.release()
+            yield None
+            return
+        attempt = Attempt(session, self.conversation_id, started, claim.hold)
+        with recording_end_now(session, attempt, pauses):
+            yield attempt
+
     def answer(self, tool: Tool) -> Answer:
         """Return what the model reads as the result of a call."""
         for turn in reversed(self.turns()):
@@ -288,10 +329,14 @@ class AsyncRecordedCalls:
     """`RecordedCalls` for asyncio, of a conversation of an `AsyncEventStore`."""
 
     def __init__(
-        self, chat: AsyncConversation, framework: str, needs_approval: NeedsApproval = ()
+        self,
+        chat: AsyncConversation,
+        framework: str,
+        needs_approval: NeedsApproval = (),
+        read_only: Collection[str] = (),
     ) -> None:
         self._session = chat.session
-        self._calls = RecordedCalls(chat.blocking, framework, needs_approval)
+        self._calls = RecordedCalls(chat.blocking, framework, needs_approval, read_only)
         self.know = self._calls.know
 
     async def record(
@@ -330,8 +375,12 @@ class AsyncRecordedCalls:
     def running(
         self, tool: Tool, pauses: Pauses = ()
     ) -> AbstractAsyncContextManager[AsyncAttempt | None]:
-        """Run a call, unless it has changed since it was read; see `running_unchanged`."""
+        """Run a call, unless it is rejected, or has changed; see `running_unchanged`."""
         return running_unchanged(self._session, self._calls, tool, pauses)
+
+    async def begin(self, tool: Tool) -> AsyncAttempt | None:
+        """Begin a call, unless it is rejected, or has changed; see `begin_unchanged`."""
+        return await begin_unchanged(self._session, self._calls, tool)
 
     async def unanswered(self, answers: Mapping[str, str]) -> dict[str, Tool]:
         """Return the calls that get an answer by the framework; see `RecordedCalls.unanswered`."""
@@ -356,26 +405,37 @@ class AsyncRecordedCalls:
         return await self._session.call(lambda: self._calls.answer(tool))
 
 
-@asynccontextmanager
-async def running_unchanged(
-    session: AsyncSession, calls: RecordedCalls, tool: Tool, pauses: Pauses = ()
-) -> AsyncGenerator[AsyncAttempt | None, None]:
-    """Run a call as `AsyncConversation.running` does, unless it has changed since it was read.
-
-    Then there is no attempt, and the call is to be found again.
-    """
+async def begin_unchanged(
+    session: AsyncSession, calls: RecordedCalls, tool: Tool
+) -> AsyncAttempt | None:
+    """Begin a call, unless it is rejected, or has changed since it was read: then return None."""
     claim = claim_of(
         session.blocking, calls.conversation_id, tool.id, DEFAULT_LEASE_SECONDS, take_over=False
     )
-    start = commands.start(calls.conversation_id, tool.id, checked=tool, claim=claim)
-    attempt: AsyncAttempt | None = None
     try:
         with claim:
+            start = calls.starting(tool, claim, checked=tool)
             attempt = await begin_attempt(session, start, claim.hold)
     except IllegalTransition:
         now = await session.call(lambda: calls.now(tool.id))
         if (now.status, now.attempts) == (tool.status, tool.attempts):
             raise
+        return None
+    if type(attempt.tool.status) is Running:
+        return attempt
+    attempt.release()
+    return None
+
+
+@asynccontextmanager
+async def running_unchanged(
+    session: AsyncSession, calls: RecordedCalls, tool: Tool, pauses: Pauses = ()
+) -> AsyncGenerator[AsyncAttempt | None, None]:
+    """Run a call as `AsyncConversation.running` does, unless it is rejected, or has changed.
+
+    Then there is no attempt, and the call is to be found again.
+    """
+    attempt = await begin_unchanged(session, calls, tool)
     if attempt is None:
         yield None
         return

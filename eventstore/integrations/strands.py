@@ -84,14 +84,20 @@ class Ledger(Plugin):
 
     name = "toolledger"
 
-    def __init__(self, chat: AsyncConversation, *, needs_approval: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        chat: AsyncConversation,
+        *,
+        needs_approval: Collection[str] = (),
+        read_only: Collection[str] = (),
+    ) -> None:
         super().__init__()
         if not isinstance(chat, AsyncConversation):
             raise TypeError(
                 f"chat is {chat!r}: open the log with AsyncEventStore, which serves agent(...), too"
             )
         self.chat = chat
-        self._calls = AsyncRecordedCalls(chat, "strands", needs_approval)
+        self._calls = AsyncRecordedCalls(chat, "strands", needs_approval, read_only)
         self._needs_approval = frozenset(needs_approval)
         self._failed_in: dict[str, object] = {}  # by call: the cycle in which it failed last
         self._requested_at: float | None = None  # by `time.monotonic`, until the response is there

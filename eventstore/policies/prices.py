@@ -91,9 +91,12 @@ class PriceTable:
 
 
 def priced(responded: ModelResponded, prices: Prices | None) -> ModelResponded:
-    """Return a response with its cost, where it has tokens, no cost, and the table knows it."""
+    """Return a response with its cost, where it has tokens, no cost, and the table knows it.
+
+    A response that does not say the tokens of its prompt has no known cost.
+    """
     usage = responded.usage
-    if prices is None or usage is None or usage.cost is not None:
+    if prices is None or usage is None or usage.cost is not None or not usage.input_tokens:
         return responded
     cost = prices.cost(responded)
     if cost is None:

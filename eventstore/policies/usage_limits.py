@@ -25,6 +25,7 @@ from eventstore.domain.events import (
     ToolPending,
     UsageLimitBreach,
 )
+from eventstore.domain.finish_reasons import why_not_whole
 from eventstore.domain.response_turns import ResponseTurns
 from eventstore.domain.usage import Usage
 
@@ -78,13 +79,28 @@ class UnknownUsage(msgspec.Struct, frozen=True):
         return f"{known}; or go on without, with UsageLimits(unknown='warn')"
 
 
+def _lacks(axis: str, responded: ModelResponded) -> bool:
+    """Return whether a response does not say its tokens on an axis.
+
+    No prompt is of 0 tokens, and no answer of a response that is whole.
+    """
+    usage = responded.usage or Usage()
+    is_empty = responded.usage is not None and bool(
+        why_not_whole(responded.provider, responded.finish_reason)
+    )
+    lacks_output = not usage.output_tokens and not is_empty
+    if axis == "output_tokens":
+        return lacks_output
+    return not usage.input_tokens or (axis == "total_tokens" and lacks_output)
+
+
 class RunUsage:
     """What the last run of a conversation has used.
 
     `usage` is the sum of all its responses, `started_at` in microseconds since 1970 UTC (None
-    before the first event), `breaches` those that were recorded. The responses whose tokens or cost
-    are not known, by their versions, are `unknown_tokens` and `unknown_costs`; `broken_off` has the
-    versions of those whose stream broke off.
+    before the first event), `breaches` those that were recorded. The responses that do not say all
+    of their tokens, or have no known cost, are `unknown_tokens` and `unknown_costs`, by their
+    versions; `broken_off` has the versions of those whose stream broke off.
     """
 
     def __init__(self) -> None:
@@ -142,22 +158,21 @@ class RunUsage:
             self._breaks_off = False
         else:
             self._turns.complete(responded)
-            self._note_known(responded.completes, responded.usage or Usage())
+            self._note_known(responded.completes, responded)
         self.usage += responded.usage or Usage()
 
     def _note_unknown(self, version: int, responded: ModelResponded) -> None:
-        """Keep a response that does not say its tokens, or has no known cost."""
-        usage = responded.usage or Usage()
-        if not usage.total_tokens:
+        """Keep a response that does not say all of its tokens, or has no known cost."""
+        if any(_lacks(axis, responded) for axis in _TOKENS):
             self.unknown_tokens[version] = responded
-        if usage.cost is None:
+        if responded.usage is None or responded.usage.cost is None:
             self.unknown_costs[version] = responded
 
-    def _note_known(self, version: int, usage: Usage) -> None:
-        if usage.total_tokens:
-            self.unknown_tokens.pop(version, None)
-        if usage.cost is not None:
-            self.unknown_costs.pop(version, None)
+    def _note_known(self, version: int, later: ModelResponded) -> None:
+        of_cost = self.unknown_costs.pop(version, None)
+        earlier = self.unknown_tokens.pop(version, of_cost)
+        if earlier is not None:
+            self._note_unknown(version, earlier.completed_by(later))
 
     def seconds(self, now: int) -> Decimal:
         """Return the seconds since the run began; `now` is in microseconds since 1970 UTC."""
@@ -214,8 +229,12 @@ class UsageLimits(msgspec.Struct, frozen=True, kw_only=True):
 
     def unknown_usages(self, used: RunUsage) -> list[UnknownUsage]:
         """Return the responses of the run that a limit on tokens or cost counts without."""
-        tokens = next((axis for axis in _TOKENS if getattr(self, axis) is not None), None)
-        found = [] if tokens is None else [(tokens, each) for each in used.unknown_tokens.items()]
+        limited = [axis for axis in _TOKENS if getattr(self, axis) is not None]
+        lacks = [
+            (next((axis for axis in limited if _lacks(axis, each[1])), None), each)
+            for each in used.unknown_tokens.items()
+        ]
+        found = [(axis, each) for axis, each in lacks if axis is not None]
         if self.cost is not None:
             found += [("cost", each) for each in used.unknown_costs.items()]
         return [

@@ -2,7 +2,8 @@
 
     message list ──parse──► items ──► events … turns ──render──► request
 
-`validate` is written apart from parsing and rendering, so that they cannot share a mistake.
+`validate` is written apart from parsing and rendering, so that they cannot share a mistake. Shared
+are only the types that an API declares, in the `shapes.py` of its provider.
 A provider is an adapter and a rule book: `register` adds one that is not built in.
 """
 

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
 
 from eventstore.domain.json_types import JsonObject, JsonValue
-from eventstore.domain.messages import Image, Opaque, Part, Text
+from eventstore.domain.messages import Document, Image, Opaque, Part, Text
 from eventstore.domain.nesting import nests_too_deeply
 from eventstore.providers.adapter_protocol import FormatSignature, ProviderAdapter, ResultTest
 from eventstore.providers.identifiers import tool_name
 from eventstore.providers.kept_messages import KeptMessages
-from eventstore.providers.media import url_of
+from eventstore.providers.media import plain_image, url_of
 from eventstore.providers.model import (
     Answer,
     Call,
@@ -32,10 +32,14 @@ from eventstore.providers.model import (
 from eventstore.providers.parts import (
     answer_text,
     as_text,
+    beside_text,
     copy_json,
+    described,
+    foreign_text,
     function_call,
     media_turns,
     members_of,
+    native_part,
     object_arguments,
     other_members,
 )
@@ -94,6 +98,9 @@ class ChatCompletionsAdapter(ProviderAdapter):
             role = "tool" if self.result_member in message else role
         if role == "tool":
             return self.parse_result(message, is_error, is_rejection)
+        said = message.get("content")
+        if message.keys() == _SAYING and given == role and said and type(said) is str:
+            return ParsedMessage(role, (Text(said),), (), message, well_formed=True)
         calls = tuple(self.parse_calls(message)) if role == "assistant" else ()
         native = self.native_message(message)
         parts = tuple(self.parse_parts(native))
@@ -123,15 +130,58 @@ class ChatCompletionsAdapter(ProviderAdapter):
         """Return the message as it is stored: only JSON values."""
         return message
 
-    @abstractmethod
     def parse_result(
         self, message: JsonObject, is_error: ResultTest, is_rejection: ResultTest
     ) -> ParsedResult:
         """Return the result that a message of role `tool` is."""
+        content, name = message.get("content"), self.result_name(message)
+        well_formed = message.get("role") == "tool" and self.is_well_formed(message, "tool")
+        return ParsedResult(
+            self.call_id(message.get("tool_call_id")),
+            name if isinstance(name, str) and name else None,
+            content if type(content) is str else self.result_text(content),
+            bool(is_error(message)),
+            message if well_formed else None,
+            bool(is_rejection(message)),
+            well_formed,
+            () if well_formed else self.parts_beside_text(message),
+        )
 
-    @abstractmethod
+    def result_name(self, message: JsonObject) -> object:
+        """Return what a result gives as the name of its tool."""
+        return message.get("name")
+
+    def result_text(self, content: JsonValue) -> str:
+        """Return the content of a result as text."""
+        return as_text(content)
+
+    def parts_beside_text(self, message: JsonObject) -> tuple[Part, ...]:
+        """Return the parts of a malformed result that shows more than text; otherwise nothing."""
+        return beside_text((*self.parse_parts(self.native_message(message)),))
+
     def parse_parts(self, message: JsonObject) -> Iterable[Part]:
-        """Return the parts of a message."""
+        """Return the parts of a message: of a text, a list of parts, or any other content."""
+        content: JsonValue = message.get("content")
+        if isinstance(content, str):
+            return (Text(content),) if content else ()
+        if isinstance(content, list):
+            return tuple(part for item in content for part in self.parse_part(item))
+        return () if content is None else (Text(as_text(content)),)
+
+    def parse_part(self, item: JsonValue) -> Iterator[Part]:
+        """Yield what an item of a content says or shows, if anything."""
+        part = members_of(item)
+        kind, text = part.get("type"), part.get("text")
+        if kind == "text" and (not isinstance(text, str) or part.keys() == _TEXT_MEMBERS):
+            item = text
+        elif image := plain_image(self.media(part), part):
+            yield image
+            return
+        elif isinstance(kind, str):
+            yield Opaque(self.name, part)
+            return
+        if item:
+            yield Text(as_text(item))
 
     @abstractmethod
     def is_well_formed(self, message: JsonObject, role: str) -> bool:
@@ -195,6 +245,44 @@ class ChatCompletionsAdapter(ProviderAdapter):
     ) -> None:
         """Change `messages` where a rule is about the whole list."""
 
+    def content(
+        self, parts: tuple[Part, ...], role: str, changes: list[Change]
+    ) -> str | list[JsonObject] | None:
+        """Return what shows the parts in a message; None if nothing does."""
+        if len(parts) == 1 and isinstance(parts[0], Text):
+            return parts[0].text or None
+        return self.render_parts(parts, role, changes) or None
+
+    def render_parts(
+        self, parts: Iterable[Part], role: str, changes: list[Change]
+    ) -> list[JsonObject]:
+        """Return the items of a content, one for each part that can be shown."""
+        return [made for part in parts if (made := self.render_part(part, role, changes))]
+
+    def render_part(self, part: Part, role: str, changes: list[Change]) -> JsonObject | None:
+        """Return the item of a content that shows a part; None if nothing can."""
+        if isinstance(part, Image):
+            return image_part(part)
+        if isinstance(part, Document):
+            return self.document_part(part, changes)
+        if isinstance(part, Text):
+            text: str | None = part.text
+        elif part.provider == self.name and self.takes_part(part.data, role):
+            return native_part(part)
+        else:
+            text = foreign_text(part, changes)
+        return {"type": "text", "text": text} if text else None
+
+    def document_part(self, document: Document, changes: list[Change]) -> JsonObject:
+        """Return the item of a content that shows a document; by default it is described."""
+        changes.append(Change("wrapped", "document", "a message shows no document here"))
+        return {"type": "text", "text": described(document)}
+
+    def takes_part(self, part: JsonObject, role: str) -> bool:
+        """Return whether a message of `role` may hold a part that this provider wrote."""
+        del part, role
+        return True
+
     def render_result(self, call: Call, call_id: str) -> JsonObject:
         """Return the tool message that answers `call`."""
         return tool_message(call.answer, call_id, self.name)
@@ -213,6 +301,8 @@ class ChatCompletionsAdapter(ProviderAdapter):
 
 _CALL = frozenset({"id", "type", "function", "custom", "index"})
 _FUNCTION = frozenset({"name", "arguments", "index"})
+_SAYING = {"role", "content"}
+_TEXT_MEMBERS = {"type", "text"}
 
 
 # reading
@@ -226,19 +316,6 @@ def message_in_response(message: JsonObject) -> JsonObject:
     choice = choices[0] if isinstance(choices, list) and choices else message
     held: JsonValue = members_of(choice).get("message")
     return held if isinstance(held, dict) else message
-
-
-def content_parts(
-    content: JsonValue, parse_part: Callable[[JsonValue], Iterator[Part]]
-) -> tuple[Part, ...]:
-    """Return the parts of content: of a text, a list of parts, or any other value."""
-    if content is None:
-        return ()
-    if isinstance(content, str):
-        return (Text(content),) if content else ()
-    if isinstance(content, list):
-        return tuple(part for item in content for part in parse_part(item))
-    return (Text(as_text(content)),)
 
 
 def unknown_members(message: JsonObject, known: Collection[str]) -> JsonObject:

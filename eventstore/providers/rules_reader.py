@@ -28,6 +28,7 @@ __all__ = [
     "quoted",
     "readable",
     "repeated",
+    "shortened",
     "text_or_none",
 ]
 
@@ -118,7 +119,7 @@ def quoted(value: object) -> str:
     The result is short and printable, whatever the value is.
     """
     if isinstance(value, str):
-        return repr(_shortened(value))
+        return repr(shortened(value))
     if value is None:
         return "null"
     if is_list(value) and not value:
@@ -129,7 +130,7 @@ def quoted(value: object) -> str:
 def readable(value: object) -> str:
     """Return a value as a sentence shows it, text without quotes where it can be read."""
     if isinstance(value, str) and value and value.isprintable():
-        return _shortened(value)
+        return shortened(value)
     return quoted(value)
 
 
@@ -142,7 +143,8 @@ def _named(key: object) -> str:
     return readable(key) if isinstance(key, str) else "(no id)"
 
 
-def _shortened(text: str) -> str:
+def shortened(text: str) -> str:
+    """Return text that is short enough for a sentence."""
     if len(text) <= _MAX_SHOWN_CHARACTERS:
         return text
     return f"{text[: _MAX_SHOWN_CHARACTERS - 3]}..."

@@ -1,36 +1,54 @@
-"""Shapes of parts: the types that an API asks for, declared as structs of msgspec."""
+"""Shapes of messages and parts: the types that an API asks for, declared as structs of msgspec.
+
+An adapter and its rules share the declarations of a provider, its `shapes.py`, and nothing else.
+"""
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final
 
 import msgspec
 
-from eventstore.providers.rules_reader import members_of
+from eventstore.providers.rules_reader import is_object, members_of, quoted, shortened
 
 _BYTES: Final = "$bytes"
 """The key under which a log keeps what a request has as bytes."""
+_FOREIGN: Final = frozenset({tuple, set, frozenset})
+"""Types that msgspec takes for a list, and that the readers of messages do not."""
+_MISSING: Final = re.compile("Object missing required field `(.*)`")
 
 
 class Fault(msgspec.Struct, frozen=True):
     """A value that is not of the type that the API asks for."""
 
     place: str
-    """Members and indexes from the part on, as in `.inlineData.mimeType`."""
+    """Members and indexes from the value on, as in `.inlineData.mimeType`."""
     detail: str
     """What was asked for, and what is there."""
 
 
-def misshapen(part: object, shape: Any) -> Fault | None:
-    """Return the first fault of a part whose members are not those of `shape`; None if all are."""
+def misshapen(value: object, shape: Any) -> Fault | None:
+    """Return the first fault of a value whose members are not those of `shape`; None if all are."""
     try:
-        msgspec.convert(part, shape)
+        msgspec.convert(value, shape)
     except msgspec.ValidationError as error:
-        detail, _, place = str(error).rpartition(" - at `$")
-        return Fault(place.rstrip("`"), detail) if detail else Fault("", str(error))
+        words, found, place = str(error).rpartition(" - at `$")
+        detail = words if found else place
+        place = place.rstrip("`") if found else ""
+        if missing := _MISSING.fullmatch(detail):
+            place = f"{place}.{missing[1]}"
+        return Fault(place, shortened(detail))
     except (RecursionError, UnicodeEncodeError):
         return Fault("", "nested too deeply, or with names that are no text")
     return None
+
+
+def misshapen_message(message: object, shape: Any) -> Fault | None:
+    """Return the first fault of a message, whose lists have to be lists; None if it has none."""
+    if not is_object(message) or not _FOREIGN.isdisjoint(map(type, message.values())):
+        return Fault("", f"expected an object of JSON values, but got {quoted(message)}")
+    return misshapen(message, shape)
 
 
 def require_one_of(**members: object) -> None:

@@ -30,11 +30,9 @@ of role `tool`.
 
 from __future__ import annotations
 
-from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from functools import cached_property
-from typing import TypeAlias
 
 import msgspec
 from msgspec import to_builtins
@@ -52,14 +50,17 @@ from eventstore.domain.events import (
 )
 from eventstore.domain.failure import ErrorKind, Failure
 from eventstore.domain.messages import Image, Opaque, Part, Text
-from eventstore.domain.own_texts import error_of_text, is_own_text, tells_of_doubt, without_note
-from eventstore.domain.statuses import Completed, Failed, Rejected
+from eventstore.domain.own_texts import is_own_text, tells_of_doubt
 from eventstore.domain.tool import Tool
 from eventstore.providers.model import ParsedCall, ParsedItem, ParsedMessage, ParsedResult
-from eventstore.providers.parts import as_text
+from eventstore.providers.pairing import (
+    HandedBack,
+    Slot,
+    TakenIds,
+    Window,
+    results_before_next_turn,
+)
 from eventstore.providers.registry import adapter_of, media
-
-_encode = msgspec.json.Encoder().encode
 
 
 class Finding(msgspec.Struct, frozen=True, gc=False):
@@ -94,65 +95,6 @@ class Conversion(msgspec.Struct):
     def events(self) -> list[Event]:
         """All events, in order."""
         return [event for events in self.by_item for event in events]
-
-
-class _Slot(msgspec.Struct, gc=False):
-    """A call that waits for its result; `text` is what answered it, `shown` what the model reads.
-
-    `refused`: no result can follow. `error`: a result that is no error replaces it.
-    """
-
-    id: str
-    provider_id: str | None
-    name: str
-    item: int
-    place: tuple[int, int]
-    attempts: int = 0
-    text: str | None = None
-    error: bool = False
-    refused: bool = False
-    shown: str | None = None
-    settled_here: bool = False
-    """Whether the log shows that it ran here or was settled here, and not by a result alone."""
-
-    @classmethod
-    def of(cls, tool: Tool) -> _Slot:
-        place = (tool.turn, tool.index)
-        slot = cls(tool.id, tool.provider_call_id or tool.id, tool.call.name, -1, place)
-        slot.attempts = tool.attempts
-        slot.settled_here = tool.attempts > 0
-        status = tool.status
-        if type(status) is Failed:
-            failure = status.failure
-            said = Failure(ErrorKind.INTERNAL, failure.message, in_doubt=failure.in_doubt)
-            slot.settled_here |= failure != said
-            slot.text, slot.error = status.failure.message, True
-            slot.shown = status.model_text
-        elif type(status) is Completed:
-            result = status.response.result
-            slot.text = result if isinstance(result, str) else _encode(result).decode()
-            slot.shown = as_text(result)  # of a list of parts: their texts
-            slot.settled_here |= status.synthetic
-        elif type(status) is Rejected:
-            slot.text, slot.refused, slot.settled_here = status.reason or "", True, True
-            slot.shown = status.model_text
-        elif tool.is_resolved:
-            slot.text = ""
-        return slot
-
-    def repeats(self, said: str, *, error: bool) -> bool:
-        """Return whether a result says what has answered the call."""
-        if self.text == said and self.error >= error:
-            return True
-        if self.error or self.refused:
-            return without_note(error_of_text(said) or said) in (self.text, self.shown)
-        return not error and self.shown is not None and self.is_shown_as(said)
-
-    def is_shown_as(self, said: str) -> bool:
-        """Return whether the model reads this of the call, which has been answered."""
-        words = (self.shown,) if self.refused else (self.text, self.shown)
-        unmarked = error_of_text(said) if self.error or self.refused else None
-        return said in words or without_note(unmarked or said) in words
 
 
 def to_events(  # noqa: PLR0913 - each with a default
@@ -220,24 +162,24 @@ class _Writer:
         self._conversation_id = state.conversation_id
         self._look_up = look_up
         self._state = state
-        self._taken = _Taken(state.known)
+        self._taken = TakenIds(state.known)
         self._turn = state.turn
         self._index = state.index  # the next call's place in the turn
-        self._open: dict[str, list[_Slot]] = {}  # provider id -> unanswered, oldest first
-        self._answered: dict[str, _Slot] = {}  # provider id -> the last that was answered
-        self._answered_earlier: dict[str, _Slot] | None = None  # the same, of all calls of the log
+        self._open: dict[str, list[Slot]] = {}  # provider id -> unanswered, oldest first
+        self._answered: dict[str, Slot] = {}  # provider id -> the last that was answered
+        self._answered_earlier: dict[str, Slot] | None = None  # the same, of all calls of the log
         self._not_whole: list[tuple[int, str, Failure]] = []
         self._early: list[tuple[int, ParsedResult]] = []
-        self._placed: list[_Slot | None] = []  # by the results up to here
-        self._window = _Window()
+        self._placed: list[Slot | None] = []  # by the results up to here
+        self._window = Window()
         self._answers_of = -1, False  # the turn of the last results; whether they stood alone
         self._last = -1  # the item that the last message or turn began with
         # The window still grows: no result, no other message and no step of a call came.
         self._fresh = state.turn_is_open
-        waiting: list[_Slot] = []
+        waiting: list[Slot] = []
         for entry in state.open.values():
             tool = entry.tool
-            slot = _Slot.of(tool)
+            slot = Slot.of(tool)
             if slot.text is not None:
                 self._answered[slot.provider_id or ""] = slot
                 continue
@@ -246,7 +188,7 @@ class _Writer:
                 self._window.add(slot)
                 waiting.append(slot)
         self._waiting = waiting  # the open calls of the last turn
-        self._handed_back: _HandedBack | None = None
+        self._handed_back: HandedBack | None = None
         self._follows_last_turn = state.index > len(waiting)  # with calls that were answered
 
     # messages
@@ -273,7 +215,7 @@ class _Writer:
             self._turn += 1
             self._index = 0
             if not self._fresh:
-                self._window = _Window()
+                self._window = Window()
                 self._fresh = True
                 self._follows_last_turn = False
             events.append(self._added(item, self._turn))
@@ -338,7 +280,7 @@ class _Writer:
         else:
             call_id = given
         self._taken.added.add(call_id)
-        slot = _Slot(call_id, given, call.call.name, number, (self._turn, index))
+        slot = Slot(call_id, given, call.call.name, number, (self._turn, index))
         self._open.setdefault(given or "", []).append(slot)
         self._window.add(slot)
         made = call.call
@@ -372,7 +314,7 @@ class _Writer:
         if slot is None:
             self._early.append((number, item))
 
-    def _unanswered(self, item: ParsedResult) -> _Slot | None:
+    def _unanswered(self, item: ParsedResult) -> Slot | None:
         slot = self._window.take(item.id, item.name)
         if slot is None and item.id is not None:
             waiting = self._open.get(item.id)
@@ -394,7 +336,7 @@ class _Writer:
         messages = (item for item in self._items if isinstance(item, ParsedMessage))
         return {call.id for message in messages for call in message.calls}
 
-    def _of_last_turn(self, number: int, item: ParsedResult) -> _Slot | None:
+    def _of_last_turn(self, number: int, item: ParsedResult) -> Slot | None:
         """Return the call of the last turn that a result belongs to, where an id does not say it.
 
         Return None if no call of the turn that it may mean was answered before, or if it is new.
@@ -405,10 +347,10 @@ class _Writer:
             answered = [
                 slot
                 for tool in self._tools.values()
-                if tool.turn == self._turn and (slot := _Slot.of(tool)).text is not None
+                if tool.turn == self._turn and (slot := Slot.of(tool)).text is not None
             ]
-            results = _results_before_next_turn(self._items[number:])
-            self._handed_back = _HandedBack(answered, self._waiting, results, is_rest=self.is_rest)
+            results = results_before_next_turn(self._items[number:])
+            self._handed_back = HandedBack(answered, self._waiting, results, is_rest=self.is_rest)
         return self._handed_back.call_of(item)
 
     @cached_property
@@ -416,14 +358,14 @@ class _Writer:
         """All calls, as the log has them, and the append that goes on."""
         return {**self._look_up(), **self._state.settled_uncommitted}
 
-    def _repeat(self, item: ParsedResult) -> _Slot | None:
+    def _repeat(self, item: ParsedResult) -> Slot | None:
         """Return the last call with the id of a result that was answered."""
         call_id = item.id or ""
         is_asked_for = call_id not in self._answered or self._taken.is_shared(call_id)
         if is_asked_for and call_id in self._taken.known and self._answered_earlier is None:
             self._answered_earlier = {}
             for tool in sorted(self._tools.values(), key=lambda tool: (tool.turn, tool.index)):
-                slot = _Slot.of(tool)
+                slot = Slot.of(tool)
                 if slot.text is not None:
                     self._answered_earlier[slot.provider_id or ""] = slot
         here, earlier = self._answered.get(call_id), (self._answered_earlier or {}).get(call_id)
@@ -431,7 +373,7 @@ class _Writer:
             return here or earlier
         return here if here.place >= earlier.place else earlier
 
-    def _answer(self, number: int, item: ParsedResult, slot: _Slot, events: list[Event]) -> bool:
+    def _answer(self, number: int, item: ParsedResult, slot: Slot, events: list[Event]) -> bool:
         """Let the result answer the call; return whether it does."""
         rejected = item.rejected and not slot.attempts  # a call that was started cannot be rejected
         error = item.is_error and not rejected
@@ -452,7 +394,7 @@ class _Writer:
         events.append(self._ended(item, slot, rejected=rejected))
         return True
 
-    def _ended(self, item: ParsedResult, slot: _Slot, *, rejected: bool) -> Event:
+    def _ended(self, item: ParsedResult, slot: Slot, *, rejected: bool) -> Event:
         provider = self._provider if item.native is not None else None
         if rejected:
             return ToolRejected(slot.id, item.text, provider=provider, native=item.native)
@@ -515,168 +457,3 @@ class _Writer:
 
     def _found(self, number: int, finding: tuple[str, str, str], call_id: str | None) -> None:
         self.findings.append(Finding(number, *finding, call_id))
-
-
-class _HandedBack:
-    """Results that may repeat what calls of the last turn were answered with before.
-
-    The rules are at the top. `results` are all that follow the turn; with `is_rest` they go on a
-    list whose results were recorded before, so that their number says nothing of their places.
-    """
-
-    def __init__(
-        self,
-        answered: Sequence[_Slot],
-        waiting: Sequence[_Slot],
-        results: Iterable[ParsedResult],
-        *,
-        is_rest: bool,
-    ) -> None:
-        self._before = {slot.id for slot in answered}
-        self._calls = sorted((*answered, *waiting), key=lambda slot: slot.place)
-        self._is_rest = is_rest
-        self._counts = Counter(_named(result) for result in results)
-        self._counts[None, None] = sum(result.id is None for result in results)
-        self._groups: dict[_Named, list[_Slot]] = {}
-        self._queues: dict[_Named, deque[_Slot]] = {}
-        self._repeated: set[str] = set()  # the calls whose answer came again
-
-    def call_of(self, result: ParsedResult) -> _Slot | None:
-        """Return the call that a result belongs to; None if it answers the next that waits."""
-        named = _named(result)
-        group = self._groups.get(named)
-        if group is None:
-            group = [slot for slot in self._calls if _may_be_of(slot, named)]
-            all_wait = self._before.isdisjoint(slot.id for slot in group)
-            if all_wait or (result.id is not None and len(group) == 1):
-                group = []
-            self._groups[named] = group
-        if not self._is_rest and self._counts[named] >= len(group):
-            return self._in_its_place(self._queues.setdefault(named, deque(group)))
-        return self._in_its_words(group, result.text)
-
-    def _in_its_place(self, queue: deque[_Slot]) -> _Slot | None:
-        while queue:
-            slot = queue.popleft()
-            if slot.text is None or slot.id in self._before:
-                return slot
-        return None
-
-    def _in_its_words(self, group: Sequence[_Slot], said: str) -> _Slot | None:
-        none_waits = not self._is_rest and all(slot.text is not None for slot in group)
-        for slot in group:
-            if slot.id not in self._before or slot.id in self._repeated:
-                continue
-            if (slot.settled_here or none_waits) and slot.is_shown_as(said):
-                self._repeated.add(slot.id)
-                return slot
-        return None
-
-
-def _results_before_next_turn(items: Sequence[ParsedItem]) -> Iterator[ParsedResult]:
-    for item in items:
-        if isinstance(item, ParsedResult):
-            yield item
-        elif item.role == "assistant":
-            return
-
-
-_Named: TypeAlias = tuple[str | None, str | None]
-"""The id of a call; without one, the name of its tool, if a result says it."""
-
-
-def _named(result: ParsedResult) -> _Named:
-    return (result.id, None) if result.id is not None else (None, result.name)
-
-
-def _may_be_of(slot: _Slot, named: _Named) -> bool:
-    call_id, name = named
-    if call_id is not None:
-        return slot.provider_id == call_id
-    return name is None or slot.name == name
-
-
-class _Window:
-    """The unanswered calls of the assistant messages right before, in order."""
-
-    __slots__ = ("_by_id", "_by_name", "_order")
-
-    def __init__(self) -> None:
-        self._by_id: dict[str | None, _Slot | deque[_Slot]] = {}
-        self._order: list[_Slot] | deque[_Slot] = []  # a queue, once a result without id came
-        self._by_name: dict[int, dict[str, deque[_Slot]]] = {}  # of a queue, once asked for
-
-    def add(self, slot: _Slot) -> None:
-        if self._by_name:
-            self._by_name = {}
-        known = self._by_id.setdefault(slot.provider_id, slot)
-        if isinstance(known, deque):
-            known.append(slot)
-        elif known is not slot:
-            self._by_id[slot.provider_id] = deque((known, slot))
-        self._order.append(slot)
-
-    def take(self, call_id: str | None, name: str | None) -> _Slot | None:
-        """Return the call that a result of this id answers.
-
-        Without an id it is the first call of that name, and without a name the first one.
-        """
-        if call_id is None:
-            if isinstance(self._order, list):
-                self._order = deque(self._order)
-            return self._first(self._order, name)
-        return self._first(self._by_id.get(call_id), None)
-
-    def take_unnamed(self, name: str | None) -> _Slot | None:
-        """Return the first call of that name that has no id; without a name, the first one."""
-        return self._first(self._by_id.get(None), name)
-
-    def _first(self, slots: _Slot | deque[_Slot] | None, name: str | None) -> _Slot | None:
-        if isinstance(slots, _Slot):
-            fits = name is None or slots.name == name
-            return slots if fits and slots.text is None else None
-        first = _unanswered(slots)
-        if first is None or slots is None or name is None or first.name == name:
-            return first
-        named = self._by_name.get(id(slots))
-        if named is None:
-            named = self._by_name[id(slots)] = {}
-            for slot in slots:
-                named.setdefault(slot.name, deque()).append(slot)
-        return _unanswered(named.get(name))
-
-
-def _unanswered(slots: deque[_Slot] | None) -> _Slot | None:
-    while slots and slots[0].text is not None:
-        slots.popleft()
-    return slots[0] if slots else None
-
-
-class _Taken(AbstractSet[str]):
-    """The call ids in use, and the next free number for each that is used again."""
-
-    def __init__(self, known: AbstractSet[str]) -> None:
-        self.known = known
-        self.added: set[str] = set()
-        self._next: dict[str, int] = {}
-
-    def __contains__(self, call_id: object) -> bool:
-        return call_id in self.added or call_id in self.known
-
-    def __iter__(self) -> Iterator[str]:
-        yield from self.known
-        yield from self.added
-
-    def __len__(self) -> int:
-        return len(self.known) + len(self.added)
-
-    def is_shared(self, call_id: str) -> bool:
-        """Return whether several calls have this id of the provider's."""
-        return f"{call_id}_2" in self
-
-    def qualify(self, call_id: str) -> str:
-        number = self._next.get(call_id, 2)
-        while f"{call_id}_{number}" in self:
-            number += 1
-        self._next[call_id] = number + 1
-        return f"{call_id}_{number}"

@@ -1,9 +1,9 @@
 """`validate`, which judges a history by a provider's rules.
 
 Each provider's rules stand in its own rule book. The rules share no code with what renders or
-repairs a history, so that they cannot share a mistake. The level of a rule says what refuses a
-history that breaks it: `hard` is the provider's own API; `strict` is a compatible server, an older
-model or a literal reading of the documentation.
+repairs a history, so that they cannot share a mistake: only the types that an API declares. The
+level of a rule says what refuses a history that breaks it: `hard` is the provider's own API;
+`strict` is a compatible server, an older model or a literal reading of the documentation.
 """
 
 from __future__ import annotations

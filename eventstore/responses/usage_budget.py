@@ -97,6 +97,7 @@ class _Meter:
         """Return the append of what the log does not have of a response."""
         key = response_key(responded)
         is_first = not self._has_asked if key is None else key not in self._keys
+        repeated = key in self._keys_since_request
         if key is not None:
             self._keys.add(key)
             self._keys_since_request.add(key)
@@ -110,7 +111,7 @@ class _Meter:
             if last is None:
                 return (responded, *not_run)
             version, event = last
-            may_be_last = is_first or (key is not None and not state.response_waits)
+            may_be_last = is_first or (repeated and not state.response_waits)
             may_be_last = may_be_last and state.last_of_turn is not None
             if may_be_last and state.may_be_repeated() and could_be_one(event, responded):
                 new = completion(event, responded, version)

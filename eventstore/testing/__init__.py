@@ -1,4 +1,4 @@
-"""Support for tests: the contract that every storage must pass, builders, a frozen clock.
+"""Support for tests: the contracts of storages and providers, builders, a frozen clock.
 
 One class tests that a storage keeps the contract. For a database that only one storage can use at a
 time, derive it from `StorageContract` and `EventStoreContract` instead:
@@ -15,6 +15,8 @@ time, derive it from `StorageContract` and `EventStoreContract` instead:
             yield open_storage
             for storage in opened:
                 storage.close()
+
+For a provider, derive it from `ProviderContract`, which says what it needs.
 
 Only tests import this module; it needs pytest.
 """
@@ -51,6 +53,7 @@ from eventstore.testing.history import (
     refused,
     unknown,
 )
+from eventstore.testing.provider_contract import ProviderContract
 from eventstore.testing.storage_contract import SharedStorageContract, StorageContract
 from eventstore.testing.store_contract import EventStoreContract, SharedEventStoreContract
 
@@ -63,6 +66,7 @@ __all__ = [
     "OpenStorage",
     "Place",
     "Placed",
+    "ProviderContract",
     "Reading",
     "SharedEventStoreContract",
     "SharedStorageContract",

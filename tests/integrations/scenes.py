@@ -16,7 +16,8 @@ a class of tests that inherits `Scenes`. The table in `docs/integrations.md` lis
 11. a question after a run that broke off, with the framework's own store where it has one;
 12. an agent that a tool runs, with a ledger of its own conversation;
 13. a resume with nothing to do, and one beside another worker;
-14. a host's answer, through the framework, to a call that has changed since it was asked about.
+14. a host's answer, through the framework, to a call that has changed since it was asked about;
+15. a call that asks for the same as one in doubt.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ from eventstore import (
     Conversation,
     EventStore,
     Failed,
+    FunctionCall,
     MessageAdded,
     ModelResponded,
     Pending,
@@ -77,6 +79,7 @@ SCENES = {
     "an agent as a tool": "test_an_agent_in_a_tool_has_a_log_of_its_own",
     "nothing to resume": "test_nothing_is_resumed_after_the_last_word",
     "a late answer": "test_a_late_answer_decides_nothing",
+    "equal to a doubt": "test_a_call_equal_to_one_in_doubt_does_not_run",
 }
 """The scenes as the documentation names them, and their tests."""
 
@@ -98,6 +101,7 @@ FRAMEWORKS: dict[str, tuple[str, frozenset[str]]] = {
                 "kill -9, then resume",
                 "opposite answers",
                 "a late answer",
+                "equal to a doubt",
             }
         ),
     ),
@@ -306,6 +310,25 @@ class Scenes:
             assert statuses == [Completed, Running, Completed]
             assert "outcome unknown" in str(model_history(chat.events()).render("openai"))
             check(url, chat, ["find_order", "find_order", "refund"])
+
+    def test_a_call_equal_to_one_in_doubt_does_not_run(self, tmp_path: Path) -> None:
+        """The model asks again, under another id, for what may have taken effect."""
+        again = Said("", ((*REFUND, "call_b"),))
+        script = (Said("", ((*REFUND, "call_a"),)), again, Said(DONE))
+        url = url_in(tmp_path)
+        with EventStore.open(url) as store:
+            chat = store.conversation(CHAT)
+            chat.add_message("user", PROMPT)
+            chat.turn("", [FunctionCall("refund", json.loads(REFUND[1]), "call_a")])
+            chat.start("call_a")  # and its process is gone
+        assert self._play(Play(url=url, script=script, prompt="Again?")).text == DONE
+        with EventStore.open(url) as store:
+            chat = store.conversation(CHAT)
+            first, *others = (type(tool.status) for tool in chat.tools.values())
+            assert (first, set(others)) == (Running, {Rejected})
+            text = str(model_history(chat.events()).render("openai"))
+            assert "it asks for the same as the call" in text
+        assert effects_of(url) == []
 
     def test_a_streamed_run_is_recorded(self, tmp_path: Path) -> None:
         """The calls of a streamed response are pending before they run, as all are."""

@@ -160,9 +160,12 @@ def test_calls_of_a_message_that_the_server_paused_run(chat: Conversation) -> No
     assert [type(tool.status) for tool in chat.tools.values()] == [Completed, Completed]
 
 
-@pytest.mark.parametrize("first", ["complete", "fail", "reject", "start"])
+@pytest.mark.parametrize("first", ["complete", "fail", "reject", "start", "start a read-only one"])
 def test_an_open_call_runs_whatever_became_of_equal_ones(chat: Conversation, first: str) -> None:
-    """A call is found by its id on resume: each that may start runs once, and nothing is raised."""
+    """A call is found by its id on resume: each that may start runs once, and nothing is raised.
+
+    While an equal call is in doubt none may start, unless its tool only reads.
+    """
     calls = tuple(("lost", '{"number": 7}', call_id) for call_id in "abc")
     api = ScriptedAPI([Said("", calls), Said(DONE)])
     options = {**OPTIONS, "tools": [lost]}
@@ -173,13 +176,16 @@ def test_an_open_call_runs_whatever_became_of_equal_ones(chat: Conversation, fir
         "fail": lambda: chat.fail("a", "carrier down"),
         "reject": lambda: chat.reject("a", by="grace"),
         "start": lambda: chat.start("a"),
+        "start a read-only one": lambda: chat.start("a"),
     }
     ends[first]()
     before = chat.tools["a"]
-    message = Ledger(chat).tool_runner(api.client(), **options).until_done()
+    ledger = Ledger(chat, read_only=["lost"] if "read-only" in first else [])
+    message = ledger.tool_runner(api.client(), **options).until_done()
     assert message.content[0].text == DONE
     assert chat.tools["a"] == before
-    assert [chat.tools[call_id].attempts for call_id in "bc"] == [1, 1]
+    attempts = 0 if first == "start" else 1
+    assert [chat.tools[call_id].attempts for call_id in "bc"] == [attempts, attempts]
 
 
 def test_a_loop_may_be_left(chat: Conversation) -> None:

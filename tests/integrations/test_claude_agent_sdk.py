@@ -127,6 +127,10 @@ class TestClaudeAgentSDK(Scenes):
             assert "outcome unknown" in str(model_history(chat.events()).render("openai"))
             check(url, chat, ["find_order", "refund"])
 
+    def test_a_call_equal_to_one_in_doubt_does_not_run(self, tmp_path: Path) -> None:
+        """Claude Code resumes sessions of its own alone."""
+        pytest.skip("no session of Claude Code has what the log has")
+
 
 @long_tier
 def test_one_call_of_a_turn_is_deferred(tmp_path: Path) -> None:

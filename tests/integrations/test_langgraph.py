@@ -240,7 +240,7 @@ def test_arguments_that_the_graph_has_changed_need_their_own_yes(chat: Conversat
 
 
 def test_an_approval_in_the_log_is_for_the_arguments_of_the_log(chat: Conversation) -> None:
-    """What the graph has in their place does not run."""
+    """Other ones that the graph has in their place do not run."""
     refunds = Refunds()
     ledger = Ledger(chat, needs_approval=["refund"])
     graph = with_calls_changed(ledger, REFUNDS, refunds.refund, args={"number": 70})
@@ -394,7 +394,7 @@ def test_an_answer_reaches_its_own_call(by: str, awaited: bool) -> None:
 @pytest.mark.parametrize("awaited", [False, True])
 @pytest.mark.parametrize(("by", "asks"), [("ledger", (1, 1)), ("tool", (1, 1)), ("tool", (2,))])
 def test_an_answer_is_given_once(by: str, asks: tuple[int, ...], awaited: bool) -> None:
-    """It has no id of its question, and LangGraph would give it to the next one, too."""
+    """LangGraph would give it to the next question, too, for it has no id of its own."""
 
     async def play() -> None:
         scene = Asked(dict(zip(NAMES, asks, strict=False)), by=by, awaited=awaited)

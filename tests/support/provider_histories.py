@@ -134,17 +134,6 @@ def split(message: Any) -> Messages:
     return [message]
 
 
-@st.composite
-def complete_histories(draw: st.DrawFn, form: Form) -> Messages:
-    """Generate histories in which every call is answered, with unique ids."""
-    history = form.opening[:]
-    for number in range(draw(st.integers(0, 4))):
-        asked = [f"{each[:-2]}{number}{each[-1]}" for each in form.ids]
-        calls, results = form.exchange(asked[: draw(st.integers(1, 3))])
-        history += calls + results + form.closing
-    return history
-
-
 def chat_exchange(ids: list[str]) -> tuple[Messages, Messages]:
     """Return an assistant message with `tool_calls`, and one tool message for each."""
     function = {"name": "search", "arguments": '{"q": 1}'}

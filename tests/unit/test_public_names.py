@@ -9,7 +9,7 @@ import pytest
 
 import eventstore
 import projections
-from eventstore import providers
+from eventstore import providers, testing
 
 EVENTSTORE = [
     "AgentError",
@@ -304,6 +304,51 @@ def test_the_public_names_of_the_providers_are_these() -> None:
     """The names are the functions that parse, render and validate, and the values between them."""
     assert providers.__all__ == PROVIDERS
     assert all(hasattr(providers, name) for name in PROVIDERS)
+
+
+TESTING = [
+    "NOON",
+    "Acknowledgement",
+    "EventStoreContract",
+    "FrozenClock",
+    "Guarantee",
+    "OpenStorage",
+    "Place",
+    "Placed",
+    "ProviderContract",
+    "Reading",
+    "SharedEventStoreContract",
+    "SharedStorageContract",
+    "StorageContract",
+    "Violation",
+    "acknowledged",
+    "all_events",
+    "append",
+    "append_one",
+    "approved",
+    "check_history",
+    "completed",
+    "draft",
+    "failed",
+    "fingerprint_of",
+    "forbid_rebase",
+    "log",
+    "message",
+    "paused",
+    "pending",
+    "places",
+    "rebase_with",
+    "refused",
+    "rejected",
+    "run_concurrently",
+    "running",
+    "unknown",
+]
+
+
+def test_the_public_names_of_the_contracts_are_these() -> None:
+    """Tests of storages and providers outside of this repository use them."""
+    assert testing.__all__ == TESTING
 
 
 @both

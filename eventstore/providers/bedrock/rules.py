@@ -21,25 +21,26 @@ A fault without a row of its own in the table is reported under the nearest one:
 from __future__ import annotations
 
 import re
-from itertools import groupby, zip_longest
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
-import msgspec
-
+from eventstore.providers.bedrock.history import (
+    ROLE_OF_BLOCK,
+    Block,
+    History,
+    Message,
+    Turn,
+    blocks_of,
+)
 from eventstore.providers.bedrock.shapes import BLOCKS, GEMINI_MEMBERS
 from eventstore.providers.rules_reader import (
-    Members,
     apply_checks,
     is_list,
     is_object,
-    list_or_empty,
     listed,
     members_of,
-    pairing_key,
     quoted,
     readable,
     repeated,
-    text_or_none,
 )
 from eventstore.providers.shapes import misshapen
 
@@ -99,7 +100,6 @@ RULES: Final[dict[str, Rule]] = {
 """Code to level, the service's words and the remedy."""
 
 _ROLES: Final = frozenset({"user", "assistant", "system"})
-_ROLE_OF_BLOCK: Final = {"toolUse": "assistant", "toolResult": "user"}
 _ROLE_OF_OTHERS: Final = {
     "reasoningContent": "assistant",
     "image": "user",
@@ -120,111 +120,12 @@ _NAME_OR_OLD_ID: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 def findings(messages: object) -> Iterator[Finding]:
     """Yield code, place and detail of everything in `messages` that breaks a rule."""
     if is_list(messages):
-        yield from apply_checks(_CHECKS, _History(messages))
+        yield from apply_checks(_CHECKS, History(messages))
     else:
         yield "BE03", "messages", f"messages must be a list, but is {quoted(messages)}."
 
 
-class _Block(msgspec.Struct, frozen=True, gc=False):
-    """A content block: a union, whose one member names its kind."""
-
-    parent: str
-    parent_path: str
-    item: int
-    kind: str | None
-    value: object
-    """What the member holds."""
-    body: Members
-    """The members of `value`, where it is an object."""
-    raw: object
-    is_paired: bool
-    """Whether it is a call or a result of a tool that the service does not run itself."""
-    key: object
-    """What pairs a call with its result."""
-
-    @property
-    def place(self) -> str:
-        """Return where the block stands; only a fault asks for it."""
-        return f"{self.parent}[{self.item}]"
-
-    @property
-    def path(self) -> str:
-        """Return the same as the API writes it."""
-        return f"{self.parent_path}.{self.item}"
-
-
-class _Message(NamedTuple):
-    """A message; a value that is not an object is read as a message without members."""
-
-    place: str
-    path: str
-    role: str | None
-    body: Members
-    blocks: list[_Block]
-
-    def paired(self, kind: str) -> list[_Block]:
-        """Return the calls, or the results, that are paired; none where the role forbids them."""
-        if self.role != _ROLE_OF_BLOCK[kind]:
-            return []
-        return [block for block in self.blocks if block.kind == kind and block.is_paired]
-
-
-class _Turn(NamedTuple):
-    """Neighbouring assistant messages, or one other message; and the message after them."""
-
-    messages: list[_Message]
-    after: _Message
-
-    @property
-    def calls(self) -> list[_Block]:
-        return [block for message in self.messages for block in message.paired("toolUse")]
-
-
-_NO_MESSAGE: Final = _Message("", "", None, {}, [])
-
-
-class _History:
-    """A message list, read once into what the checks look at."""
-
-    def __init__(self, raw: list[object]) -> None:
-        self.raw = raw
-        self.messages = [_message(index, message) for index, message in enumerate(raw)]
-        self.blocks = [block for message in self.messages for block in message.blocks]
-        self.calls = [block for block in self.blocks if block.kind == "toolUse"]
-        self.results = [block for block in self.blocks if block.kind == "toolResult"]
-        self.turns = list(_turns(self.messages))
-
-
-def _message(index: int, message: object) -> _Message:
-    body = members_of(message)
-    place, path = f"messages[{index}]", f"messages.{index}"
-    blocks = list(_blocks(f"{place}.content", f"{path}.content", body.get("content")))
-    return _Message(place, path, text_or_none(body.get("role")), body, blocks)
-
-
-def _blocks(place: str, path: str, content: object) -> Iterator[_Block]:
-    for index, block in enumerate(list_or_empty(content)):
-        given, value = next(iter(members_of(block).items()), (None, None))
-        kind, body = text_or_none(given), members_of(value)
-        is_paired = False
-        if kind == "toolUse":
-            is_paired = body.get("type") != "server_tool_use"
-        elif kind == "toolResult":
-            is_paired = body.get("type") is None
-        key = pairing_key(body.get("toolUseId"))
-        yield _Block(place, path, index, kind, value, body, block, is_paired, key)
-
-
-def _turns(messages: list[_Message]) -> Iterator[_Turn]:
-    groups: list[list[_Message]] = []
-    for role, run in groupby(messages, lambda each: each.role):
-        neighbours = list(run)
-        groups += [neighbours] if role == "assistant" else [[each] for each in neighbours]
-    for group, after in zip_longest(groups, groups[1:]):
-        yield _Turn(group, after[0] if after else _NO_MESSAGE)
-
-
-def _unpaired(history: _History) -> Iterator[Fault]:
+def _unpaired(history: History) -> Iterator[Fault]:
     """Check BE01: the message after a turn holds one result for each call of it, and no other."""
     asked: set[object] = set()
     for turn in history.turns:
@@ -250,16 +151,16 @@ def _unpaired(history: _History) -> Iterator[Fault]:
             role = _ROLE_OF_OTHERS.get(block.kind or "", message.role)
             if message.role in _ROLES and role != message.role:
                 yield block.place, f"{block.path}: {block.kind} belongs in {role} messages."
-            if block.is_paired and message.role != (role := _ROLE_OF_BLOCK[block.kind or ""]):
+            if block.is_paired and message.role != (role := ROLE_OF_BLOCK[block.kind or ""]):
                 yield block.place, f"{block.path}: {block.kind} belongs in {role} messages."
 
 
-def _path_of_results(turn: _Turn) -> str:
+def _path_of_results(turn: Turn) -> str:
     """Return where the results should stand, also where the history ends before it."""
     return turn.after.path or f"{turn.messages[-1].path} + 1"
 
 
-def _excess_results(message: _Message, asked: set[object]) -> Iterator[Fault]:
+def _excess_results(message: Message, asked: set[object]) -> Iterator[Fault]:
     results = message.paired("toolResult")
     words = (
         f"The number of toolResult blocks at {message.path}.content exceeds the number of toolUse "
@@ -272,7 +173,7 @@ def _excess_results(message: _Message, asked: set[object]) -> Iterator[Fault]:
         yield result.place, f"{words} ({listed([result.key])} comes twice)"
 
 
-def _split_calls(history: _History) -> Iterator[Fault]:
+def _split_calls(history: History) -> Iterator[Fault]:
     """Check BE01*: the message directly after a call's holds its result, without any merging.
 
     And no two turns share the id of a call, which Claude refuses.
@@ -296,7 +197,7 @@ def _split_calls(history: _History) -> Iterator[Fault]:
                 )
 
 
-def _malformed(history: _History) -> Iterator[Fault]:
+def _malformed(history: History) -> Iterator[Fault]:
     """Check BE02: messages hold blocks, text says something, and a call's input is an object."""
     for raw, message in zip(history.raw, history.messages, strict=True):
         content, place = message.body.get("content"), f"{message.place}.content"
@@ -328,7 +229,7 @@ def _malformed(history: _History) -> Iterator[Fault]:
         yield from _malformed_result(result)
 
 
-def _misplaced_block(block: _Block) -> Iterator[Fault]:
+def _misplaced_block(block: Block) -> Iterator[Fault]:
     """Yield what a result may hold, but a message may not."""
     if block.kind == "json":
         yield block.place, f"{block.path}: only a result holds json."
@@ -342,11 +243,11 @@ def _misplaced_block(block: _Block) -> Iterator[Fault]:
         )
 
 
-def _is_blank_text(block: _Block) -> bool:
+def _is_blank_text(block: Block) -> bool:
     return block.kind == "text" and isinstance(block.value, str) and not block.value.strip()
 
 
-def _malformed_block(block: _Block) -> Iterator[Fault]:
+def _malformed_block(block: Block) -> Iterator[Fault]:
     if block.kind is None:
         yield block.place, f"{block.path} must be a ContentBlock, but is {quoted(block.raw)}."
     elif block.kind == "text" and not isinstance(block.value, str):
@@ -364,7 +265,7 @@ def _malformed_block(block: _Block) -> Iterator[Fault]:
         yield block.place, f"{block.path}.{block.kind}{fault.place}: {fault.detail}."
 
 
-def _malformed_result(result: _Block) -> Iterator[Fault]:
+def _malformed_result(result: Block) -> Iterator[Fault]:
     content, status = result.body.get("content"), result.body.get("status", "success")
     place, path = f"{result.place}.toolResult", f"{result.path}.toolResult"
     if not is_list(content):
@@ -376,20 +277,20 @@ def _malformed_result(result: _Block) -> Iterator[Fault]:
         )
     if status not in ("success", "error"):
         yield f"{place}.status", f"{path}.status must be success or error."
-    for block in _blocks(f"{place}.content", f"{path}.content", content):
+    for block in blocks_of(f"{place}.content", f"{path}.content", content):
         yield from _malformed_block(block)
-        if block.kind in _ROLE_OF_BLOCK or block.kind in _NOT_IN_RESULTS:
+        if block.kind in ROLE_OF_BLOCK or block.kind in _NOT_IN_RESULTS:
             yield block.place, f"{block.path}: a result cannot hold {block.kind}."
 
 
-def _blank_results(history: _History) -> Iterator[Fault]:
+def _blank_results(history: History) -> Iterator[Fault]:
     """Check BE02*: a result's content is not empty, its text not blank, and its JSON an object."""
     for result in history.results:
         content, status = result.body.get("content"), result.body.get("status")
         place, path = f"{result.place}.toolResult.content", f"{result.path}.toolResult.content"
         if content == [] and status != "error":
             yield place, f"{path} is empty."
-        for block in _blocks(place, path, content):
+        for block in blocks_of(place, path, content):
             if _is_blank_text(block):
                 yield block.place, f"The text field at {block.path} is blank."
             if block.kind == "json" and not is_object(block.value):
@@ -402,7 +303,7 @@ def _blank_results(history: _History) -> Iterator[Fault]:
                 )
 
 
-def _illegal(history: _History) -> Iterator[Fault]:
+def _illegal(history: History) -> Iterator[Fault]:
     """Check BE03: ids and names are legal, roles exist, and the first message has the role user."""
     for message in history.messages[:1]:
         if message.role != "user":
@@ -437,7 +338,7 @@ def _illegal(history: _History) -> Iterator[Fault]:
             )
 
 
-def _newly_legal(history: _History) -> Iterator[Fault]:
+def _newly_legal(history: History) -> Iterator[Fault]:
     """Check BE03*: no `.` or `:` in ids and no system message: older service models refuse them."""
     for message in history.messages:
         if message.role == "system" and not _changes_tools(message):
@@ -454,14 +355,14 @@ def _newly_legal(history: _History) -> Iterator[Fault]:
             )
 
 
-def _tool_changes(history: _History) -> Iterator[Fault]:
+def _tool_changes(history: History) -> Iterator[Fault]:
     """Check BE03**: no system message changes the tools, which older models refuse."""
     for message in history.messages:
         if message.role == "system" and _changes_tools(message):
             yield f"{message.place}.role", f"{message.path}.role must be user or assistant."
 
 
-def _cache_points(history: _History) -> Iterator[Fault]:
+def _cache_points(history: History) -> Iterator[Fault]:
     """Check BE04: at most 4 cache points, and none right after reasoning."""
     count = 0
     for message in history.messages:
@@ -476,16 +377,16 @@ def _cache_points(history: _History) -> Iterator[Fault]:
         yield "messages", f"{count} cachePoint blocks, and {_MAX_CACHE_POINTS} is the maximum."
 
 
-def _errors_that_show(history: _History) -> Iterator[Fault]:
+def _errors_that_show(history: History) -> Iterator[Fault]:
     """Check BE06: an error holds text or JSON, as Claude on Bedrock refuses anything else."""
     for result in history.results:
         place, path = f"{result.place}.toolResult", f"{result.path}.toolResult"
-        inner = _blocks(f"{place}.content", f"{path}.content", result.body.get("content"))
+        inner = blocks_of(f"{place}.content", f"{path}.content", result.body.get("content"))
         if result.body.get("status") == "error" and any(block.kind in _SHOWN for block in inner):
             yield f"{place}.content", ""
 
 
-def _prefill(history: _History) -> Iterator[Fault]:
+def _prefill(history: History) -> Iterator[Fault]:
     """Check BE05: the last message is not the assistant's, except one that waits for results."""
     for message in history.messages[-1:]:
         kinds = {block.kind for block in message.blocks[-1:]} | {
@@ -495,11 +396,11 @@ def _prefill(history: _History) -> Iterator[Fault]:
             yield message.place, ""
 
 
-def _changes_tools(message: _Message) -> bool:
+def _changes_tools(message: Message) -> bool:
     return any(block.kind in ("toolAddition", "toolRemoval") for block in message.blocks)
 
 
-_CHECKS: Final[dict[str, Callable[[_History], Iterator[Fault]]]] = {
+_CHECKS: Final[dict[str, Callable[[History], Iterator[Fault]]]] = {
     "BE01": _unpaired,
     "BE01*": _split_calls,
     "BE02": _malformed,

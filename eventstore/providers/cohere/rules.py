@@ -6,10 +6,7 @@ A star after a code marks the part of the rule that only some servers refuse.
   after it. Sources: the guide "Usage patterns for tool use", where every call of a turn gets its
   message before the next request; langchain-oracle#10, where Command A refused a call without an
   answer in the words of the rule; agentdojo#200, where calls without ids were refused too.
-- CO02, types: what the types of the SDK require (`ChatMessageV2`, `ToolCallV2`, `ToolContent`,
-  cohere 5 to 7), as the reference of `POST /v2/chat` has it. The function of a call, its name and
-  its arguments are optional there, but nothing could be called without them. The data of a document
-  may be JSON text, as the guide sends it.
+- CO02, types: what `shapes.py` declares. The first fault of each message is named.
 - CO02*, members: a member that the reference does not have. Seen as 422, "unknown field: parameter
   ... is not a valid field" (agno#3503), for members of a tool.
 - CO03: an assistant's message says something or makes a call, and arguments are the JSON text of an
@@ -27,10 +24,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final
 
-from eventstore.providers.chat_rules_reader import ChatHistory, ChatMessage
-from eventstore.providers.cohere.shapes import Citations
+from eventstore.providers.chat_rules_reader import ChatHistory
+from eventstore.providers.cohere.shapes import MEMBERS, MESSAGES
 from eventstore.providers.rules_reader import (
-    Members,
     apply_checks,
     is_list,
     is_object,
@@ -40,7 +36,7 @@ from eventstore.providers.rules_reader import (
     readable,
     repeated,
 )
-from eventstore.providers.shapes import misshapen
+from eventstore.providers.shapes import misshapen_message
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -84,18 +80,6 @@ _UNANSWERED: Final = (
     "An assistant message with 'tool_calls' must be followed by tool messages responding to each "
     "'tool_call_id'. The following tool_call_ids did not have response messages"
 )
-_MEMBERS: Final = {
-    "system": {"role", "content"},
-    "user": {"role", "content"},
-    "assistant": {"role", "content", "tool_plan", "tool_calls", "citations"},
-    "tool": {"role", "content", "tool_call_id"},
-}
-_PARTS: Final = {
-    "system": ("text",),
-    "user": ("text", "image_url"),
-    "assistant": ("text", "thinking"),
-    "tool": ("text", "document"),
-}
 
 
 def findings(messages: object) -> Iterator[Finding]:
@@ -129,89 +113,18 @@ def _mistyped(history: ChatHistory) -> Iterator[Fault]:
     for message, raw in zip(history.messages, history.raw, strict=True):
         if not is_object(raw):
             yield message.place, f"expected a message object, but got {quoted(raw)}"
-        elif message.role not in _PARTS:
-            yield f"{message.place}.role", f"invalid role {quoted(message.body.get('role'))}"
-        else:
-            yield from _mistyped_content(message, message.role)
-            if message.role == "assistant":
-                yield from _mistyped_calls(message)
-            elif message.role == "tool":
-                yield from _mistyped_id(
-                    message.body.get("tool_call_id"), message.place, "tool_call_id"
-                )
-
-
-def _mistyped_content(message: ChatMessage, role: str) -> Iterator[Fault]:
-    content, place = message.body.get("content"), f"{message.place}.content"
-    if isinstance(content, str) or (content is None and role == "assistant"):
-        return
-    if not is_list(content):
-        yield place, f"expected text or a list of parts, but got {quoted(content)}"
-    elif not content and role != "assistant":
-        yield place, "expected at least one part, but got none"
-    else:
-        for number, part in enumerate(content):
-            kind = members_of(part).get("type")
-            if not isinstance(kind, str) or kind not in _PARTS[role]:
-                yield f"{place}[{number}]", f"invalid part {quoted(kind)} of role {role}"
-            elif not _is_body(kind, members_of(part).get(kind)):
-                yield f"{place}[{number}].{kind}", f"invalid {kind}"
-
-
-def _is_body(kind: str, body: object) -> bool:
-    """Return whether a part's member that is named for its type has the type that it needs."""
-    if kind == "image_url":
-        return isinstance(members_of(body).get("url"), str)
-    if kind == "document":
-        document = members_of(body)
-        has_data = isinstance(document.get("data"), (str, dict))
-        return has_data and isinstance(document.get("id"), (str, type(None)))
-    return isinstance(body, str)
-
-
-def _mistyped_calls(message: ChatMessage) -> Iterator[Fault]:
-    plan, calls = message.body.get("tool_plan"), message.body.get("tool_calls")
-    if not isinstance(plan, (str, type(None))):
-        yield f"{message.place}.tool_plan", f"expected text, but got {quoted(plan)}"
-    if fault := misshapen(message.body.get("citations"), Citations):
-        yield f"{message.place}.citations{fault.place}", fault.detail
-    if calls is None:
-        return
-    if not is_list(calls):
-        yield f"{message.place}.tool_calls", f"expected a list, but got {quoted(calls)}"
-        return
-    for number, call in enumerate(calls):
-        place = f"{message.place}.tool_calls[{number}]"
-        function = members_of(call).get("function")
-        if is_object(call) and is_object(function):
-            yield from _mistyped_call(call, function, place)
-        else:
-            yield place, f"expected a call with a function, but got {quoted(call)}"
-
-
-def _mistyped_call(call: Members, function: Members, place: str) -> Iterator[Fault]:
-    yield from _mistyped_id(call.get("id"), place, "id")
-    if call.get("type", "function") != "function":
-        yield f"{place}.type", f"expected 'function', but got {quoted(call.get('type'))}"
-    name, arguments = function.get("name"), function.get("arguments")
-    if not isinstance(name, str) or not name:
-        yield f"{place}.function.name", f"expected a name, but got {quoted(name)}"
-    if not isinstance(arguments, str):
-        yield f"{place}.function.arguments", f"expected text, but got {quoted(arguments)}"
-
-
-def _mistyped_id(call_id: object, place: str, member: str) -> Iterator[Fault]:
-    if not isinstance(call_id, str) or not call_id:
-        yield f"{place}.{member}", f"expected an id, but got {quoted(call_id)}"
+        elif message.role not in MESSAGES:
+            yield f"{message.place}.role", f"invalid role {quoted(raw.get('role'))}"
+        elif fault := misshapen_message(raw, MESSAGES[message.role]):
+            yield f"{message.place}{fault.place}", fault.detail
 
 
 def _unknown(history: ChatHistory) -> Iterator[Fault]:
     """Check CO02*: a message has only members of the reference."""
     for message in history.messages:
-        if message.role in _MEMBERS:
-            for member in message.body:
-                if member not in _MEMBERS[message.role]:
-                    yield f"{message.place}.{readable(member)}", readable(member)
+        for member in message.body:
+            if message.role in MEMBERS and member not in MEMBERS[message.role]:
+                yield f"{message.place}.{readable(member)}", readable(member)
 
 
 def _empty(history: ChatHistory) -> Iterator[Fault]:

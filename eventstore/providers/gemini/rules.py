@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from eventstore.providers.gemini.shapes import PartShape
+from eventstore.providers.gemini.shapes import DATA, MEMBERS, PartShape
 from eventstore.providers.rules_reader import (
     Members,
     apply_checks,
@@ -128,44 +128,6 @@ RULES: Final[dict[str, Rule]] = {
 """Code to level, the API's words and the remedy."""
 
 _ROLES: Final = frozenset({"user", "model", "function"})
-_DATA: Final = (
-    ("text", "text"),
-    ("inlineData", "inline_data"),
-    ("fileData", "file_data"),
-    ("functionCall", "function_call"),
-    ("functionResponse", "function_response"),
-    ("executableCode", "executable_code"),
-    ("codeExecutionResult", "code_execution_result"),
-    ("toolCall", "tool_call"),
-    ("toolResponse", "tool_response"),
-)
-"""The members of a part of which it has one, as the REST interface and as the SDK write them."""
-_BESIDE_DATA: Final = frozenset(
-    {
-        "audioMetadata",
-        "audioTranscription",
-        "audio_metadata",
-        "audio_transcription",
-        "documentMetadata",
-        "document_metadata",
-        "mediaProcessing",
-        "mediaResolution",
-        "media_processing",
-        "media_resolution",
-        "partMetadata",
-        "part_metadata",
-        "speechMetadata",
-        "speech_metadata",
-        "spreadsheetMetadata",
-        "spreadsheet_metadata",
-        "thought",
-        "thoughtSignature",
-        "thought_signature",
-        "videoMetadata",
-        "video_metadata",
-    }
-)
-_MEMBERS: Final = _BESIDE_DATA.union(*_DATA)
 
 
 def findings(messages: object) -> Iterator[Finding]:
@@ -418,8 +380,8 @@ def _malformed_part(part: _Part) -> Iterator[Fault]:
         yield part.place, f"expected an object, but got {quoted(part.raw)}"
         return
     held = {key for key, value in part.raw.items() if value is not None}
-    unknown = [key for key in part.raw if key in held and key not in _MEMBERS]
-    data = [rest for rest, sdk in _DATA if rest in held or sdk in held]
+    unknown = [key for key in part.raw if key in held and key not in MEMBERS]
+    data = [rest for rest, sdk in DATA if rest in held or sdk in held]
     if unknown:
         yield part.place, f"Unknown name {quoted(unknown[0])}: Cannot find field."
     elif not data:

@@ -6,14 +6,14 @@ the types of google-genai.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from eventstore.providers.rules_reader import members_of
 from eventstore.providers.shapes import require_data
 
-__all__ = ["PartShape"]
+__all__ = ["DATA", "MEMBERS", "PartShape"]
 
 
 class _Blob(msgspec.Struct, rename="camel"):
@@ -101,3 +101,29 @@ class PartShape(msgspec.Struct, rename="camel"):
         for call in (self.function_call, self.spelled_call):  # GE05 names one that is no object
             if not isinstance(members_of(call).get("id"), str | None):
                 raise TypeError("Expected `str | null` in `functionCall.id`")
+
+
+DATA: Final = (
+    ("text", "text"),
+    ("inlineData", "inline_data"),
+    ("fileData", "file_data"),
+    ("functionCall", "function_call"),
+    ("functionResponse", "function_response"),
+    ("executableCode", "executable_code"),
+    ("codeExecutionResult", "code_execution_result"),
+    ("toolCall", "tool_call"),
+    ("toolResponse", "tool_response"),
+)
+"""The members of a part of which it has one, in both spellings."""
+MEMBERS: Final = frozenset(
+    {
+        *(key for keys in DATA for key in keys),
+        *("thought", "thoughtSignature", "thought_signature"),
+        *("audioMetadata", "audio_metadata", "audioTranscription", "audio_transcription"),
+        *("documentMetadata", "document_metadata", "mediaProcessing", "media_processing"),
+        *("mediaResolution", "media_resolution", "partMetadata", "part_metadata"),
+        *("speechMetadata", "speech_metadata", "spreadsheetMetadata", "spreadsheet_metadata"),
+        *("videoMetadata", "video_metadata"),
+    }
+)
+"""All members of a part."""

@@ -8,28 +8,26 @@ a result, or a prefix for the model to continue.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from eventstore.domain.json_types import JsonObject, JsonValue
-from eventstore.domain.messages import Document, Image, Opaque, Part, Text
+from eventstore.domain.messages import Document, Image, Part
 from eventstore.domain.own_texts import OPENING, RECEIVED
 from eventstore.providers import chat_completions as chat
-from eventstore.providers.adapter_protocol import ResponseMembers, ResultTest
+from eventstore.providers.adapter_protocol import ResponseMembers
 from eventstore.providers.identifiers import call_ids, nine_characters, sanitized
-from eventstore.providers.media import Audio, document_of, image_of, plain_image, url_of
-from eventstore.providers.model import Change, ParsedResult, Turn
+from eventstore.providers.media import Audio, document_of, image_of, url_of
+from eventstore.providers.mistral.shapes import Calls, Message, System
+from eventstore.providers.model import Change, Turn
 from eventstore.providers.parts import (
-    as_text,
     copy,
-    foreign_text,
     members_of,
-    native_part,
     plain_text,
     without_media,
 )
+from eventstore.providers.shapes import misshapen_message
 
-NAME: Final = "mistral"
 _MAX_ID: Final = 9
 _MAX_NAME: Final = 64
 _AUDIO_STARTS: Final = {"UklGR": "audio/wav", "SUQz": "audio/mp3"}
@@ -40,7 +38,7 @@ _OWN_MEMBERS: Final = frozenset({"role", "content", "tool_calls", "tool_call_id"
 class MistralAdapter(chat.ChatCompletionsAdapter):
     """Reads and writes the messages of Mistral's chat completions."""
 
-    name = NAME
+    name = "mistral"
     image_details = frozenset({"auto", "low", "high"})
     portable_members = (_OWN_MEMBERS | {"name", "is_error"}) - {"prefix"}
 
@@ -52,52 +50,34 @@ class MistralAdapter(chat.ChatCompletionsAdapter):
         reasoning=(("usage", "completion_tokens_details", "reasoning_tokens"),),
     )
 
-    def parse_result(
-        self, message: JsonObject, is_error: ResultTest, is_rejection: ResultTest
-    ) -> ParsedResult:
-        """Return the result that a message of role `tool` is."""
-        content, name = message.get("content"), message.get("name")
-        well_formed = (
-            message.get("role") == "tool"
-            and _is_content(content)
-            and (name is None or _is_name(name))
-        )
-        return ParsedResult(
-            self.call_id(message.get("tool_call_id")),
-            name if isinstance(name, str) and name else None,
-            as_text(content),
-            bool(is_error(message)),
-            message if well_formed else None,
-            bool(is_rejection(message)),
-            well_formed,
-        )
-
     def call_id(self, given: object) -> str | None:
         """Return the id of a call, or None; the SDK writes "null" for a call without one."""
         return given if isinstance(given, str) and given not in ("", "null") else None
 
-    def parse_parts(self, message: JsonObject) -> tuple[Part, ...]:
-        """Return the parts of the content."""
-        return chat.content_parts(message.get("content"), _part)
-
     def is_well_formed(self, message: JsonObject, role: str) -> bool:
         """Return whether a message may go back as it is."""
-        content: JsonValue = message.get("content")
-        if role == "system" and isinstance(content, list):
-            shown = [each.get("type") for each in content if isinstance(each, dict)]
-            return _is_content(content) and all(kind in ("text", "thinking") for kind in shown)
+        content, name = message.get("content"), message.get("name")
         if role != "assistant":
-            return _is_content(content)
-        if content is not None and not _is_content(content):
+            is_named = role != "tool" or name is None or _is_name(name)
+            return is_named and _is_content(content, role)
+        if content is not None and not _is_content(content, role):
             return False
-        calls: JsonValue = message.get("tool_calls")
+        calls: list[JsonValue] | None = message.get("tool_calls")
         if not calls:
             return calls in (None, []) and bool(content)
-        return isinstance(calls, list) and all(map(_is_well_formed_call, calls))
+        return misshapen_message({"tool_calls": calls}, Calls) is None and all(
+            map(_is_callable, calls)
+        )
 
     def media(self, part: JsonObject) -> Image | Document | None:
         """Return the image or document that a chunk shows."""
-        return _media(part)
+        if part.get("type") == "document_url":
+            return document_of(part.get("document_url"), part.get("document_name"))
+        if part.get("type") != "image_url":
+            return None
+        shown: JsonValue = part.get("image_url")
+        held = shown if isinstance(shown, dict) else {"url": shown}
+        return image_of(held.get("url"), held.get("detail"))
 
     def audio(self, part: JsonObject) -> Audio | None:
         """Return the sound that a chunk holds; none at an address, or of an unknown format."""
@@ -114,7 +94,7 @@ class MistralAdapter(chat.ChatCompletionsAdapter):
 
     def result_parts(self, native: JsonObject) -> tuple[Part, ...]:
         """Return what a well-formed result shows."""
-        return self.parse_parts(native)
+        return tuple(self.parse_parts(native))
 
     def request_ids(self, turns: Sequence[Turn], changes: list[Change]) -> list[list[str]]:
         """Return ids of 9 letters and digits, different within a turn."""
@@ -129,10 +109,60 @@ class MistralAdapter(chat.ChatCompletionsAdapter):
     ) -> JsonObject | None:
         """Return the message for a turn; None if the turn is empty."""
         if turn.role == "assistant":
-            return _assistant(turn, shown, changes)
+            return self._assistant(turn, shown, changes)
         if turn.role in ("system", "developer"):
-            return _system(turn, before[-1]["role"] if before else None, changes)
-        return _message(turn, changes)
+            return self._system(turn, before[-1]["role"] if before else None, changes)
+        return self._message(turn, changes)
+
+    def _message(self, turn: Turn, changes: list[Change]) -> JsonObject | None:
+        native = turn.own_message(self.name)
+        if native is not None:
+            return copy(native)
+        content = self.content(turn.parts, turn.role, changes)
+        if content is None:
+            return None
+        return {**self._copied_extras(turn), "role": turn.role, "content": content}
+
+    def _system(self, turn: Turn, before: str | None, changes: list[Change]) -> JsonObject | None:
+        if before in ("assistant", "tool"):
+            said = plain_text(turn.parts, changes)
+            changes.append(Change("moved", "MI03", "a later system message became a user's text"))
+            return {"role": "user", "content": f"[system] {said}"} if said else None
+        native = turn.own_message(self.name)
+        if native is not None:
+            return copy(native)
+        content = self.content(without_media(turn.parts, changes), "system", changes)
+        return None if content is None else {"role": "system", "content": content}
+
+    def _assistant(
+        self, turn: Turn, shown: chat.VisibleCalls, changes: list[Change]
+    ) -> JsonObject | None:
+        whole = len(shown) == len(turn.calls)
+        native = turn.own_message(self.name)
+        if whole and native is not None and len(native.get("tool_calls") or ()) == len(shown):
+            return chat.with_call_ids(native, shown)
+        parts = turn.parts if whole else chat.without_thinking(turn.parts, self.name, changes)
+        content = self.content(without_media(parts, changes), "assistant", changes)
+        extras = self._copied_extras(turn) if whole else {}
+        if not shown:
+            return None if content is None else {**extras, "role": "assistant", "content": content}
+        calls = [chat.function_tool_call(call, name, _MAX_NAME, changes) for call, name in shown]
+        return {**extras, "role": "assistant", "content": content or "", "tool_calls": calls}
+
+    def _copied_extras(self, turn: Turn) -> JsonObject:
+        if turn.provider != self.name:
+            return {}
+        return copy(chat.unknown_members(members_of(turn.native), _OWN_MEMBERS))
+
+    def document_part(self, document: Document, changes: list[Change]) -> JsonObject:
+        """Return the chunk that shows a document."""
+        del changes
+        name = {"document_name": document.name} if document.name else {}
+        return {"type": "document_url", "document_url": url_of(document), **name}
+
+    def takes_part(self, part: JsonObject, role: str) -> bool:
+        """Return whether a message of `role` may hold such a chunk."""
+        return _is_content([part], role)
 
     def finish(
         self, turns: Sequence[Turn], messages: list[JsonObject], changes: list[Change]
@@ -150,59 +180,18 @@ ADAPTER: Final = MistralAdapter()
 # reading
 
 
-def _part(chunk: JsonValue) -> Iterator[Part]:
-    if not isinstance(chunk, dict):
-        if chunk:
-            yield Text(as_text(chunk))
-        return
-    kind, text = chunk.get("type"), chunk.get("text")
-    if kind == "text" and (not isinstance(text, str) or chunk.keys() == _TEXT_MEMBERS):
-        if text:
-            yield Text(as_text(text))
-    elif kind == "image_url" and (image := plain_image(_media(chunk), chunk)):
-        yield image
-    elif isinstance(kind, str):
-        yield Opaque(NAME, chunk)
-    elif chunk:
-        yield Text(as_text(chunk))
-
-
-_TEXT_MEMBERS = {"type", "text"}
-
-
-def _media(chunk: JsonObject) -> Image | Document | None:
-    """Return the image or document in a chunk, whatever else the chunk holds."""
-    if chunk.get("type") == "document_url":
-        return document_of(chunk.get("document_url"), chunk.get("document_name"))
-    if chunk.get("type") != "image_url":
-        return None
-    shown: JsonValue = chunk.get("image_url")
-    held = shown if isinstance(shown, dict) else {"url": shown}
-    return image_of(held.get("url"), held.get("detail"))
-
-
-def _is_content(content: JsonValue) -> bool:
-    if not isinstance(content, list):
-        return isinstance(content, str)
-    return all(
-        isinstance(chunk, dict)
-        and isinstance(chunk.get("type"), str)
-        and (chunk["type"] != "text" or isinstance(chunk.get("text"), str))
-        for chunk in content
-    )
-
-
-def _is_well_formed_call(call: JsonValue) -> bool:
-    if not isinstance(call, dict):
+def _is_content(content: JsonValue, role: str) -> bool:
+    if isinstance(content, str):
+        return True
+    if content is None:
         return False
-    function: JsonValue = call.get("function")
-    return (
-        isinstance(function, dict)
-        and isinstance(call.get("id"), str)
-        and isinstance(call.get("type"), str | None)
-        and _is_name(function.get("name"))
-        and isinstance(function.get("arguments"), str | dict)
-    )
+    return misshapen_message({"content": content}, System if role == "system" else Message) is None
+
+
+def _is_callable(call: JsonValue) -> bool:
+    """Return whether a call whose types are right has an id and a legal name."""
+    made = members_of(call)
+    return isinstance(made.get("id"), str) and _is_name(members_of(made["function"]).get("name"))
 
 
 def _is_name(name: object) -> bool:
@@ -245,65 +234,3 @@ def _end_with_prefix(messages: list[JsonObject], changes: list[Change]) -> None:
     elif last.get("role") == "system":
         changes.append(Change("added", "MI03", "the last message is the user's"))
         messages.append({"role": "user", "content": OPENING})
-
-
-def _message(turn: Turn, changes: list[Change]) -> JsonObject | None:
-    native = turn.own_message(NAME)
-    if native is not None:
-        return copy(native)
-    content = _content(turn.parts, changes)
-    if content is None:
-        return None
-    return {**_copied_extras(turn), "role": turn.role, "content": content}
-
-
-def _system(turn: Turn, before: str | None, changes: list[Change]) -> JsonObject | None:
-    if before in ("assistant", "tool"):
-        said = plain_text(turn.parts, changes)
-        changes.append(Change("moved", "MI03", "a later system message became a user's text"))
-        return {"role": "user", "content": f"[system] {said}"} if said else None
-    native = turn.own_message(NAME)
-    if native is not None:
-        return copy(native)
-    content = _content(without_media(turn.parts, changes), changes)
-    return None if content is None else {"role": "system", "content": content}
-
-
-def _assistant(turn: Turn, shown: chat.VisibleCalls, changes: list[Change]) -> JsonObject | None:
-    whole = len(shown) == len(turn.calls)
-    native = turn.own_message(NAME)
-    if whole and native is not None and len(native.get("tool_calls") or ()) == len(shown):
-        return chat.with_call_ids(native, shown)
-    parts = turn.parts if whole else chat.without_thinking(turn.parts, NAME, changes)
-    content = _content(without_media(parts, changes), changes)
-    extras = _copied_extras(turn) if whole else {}
-    if not shown:
-        return None if content is None else {**extras, "role": "assistant", "content": content}
-    calls = [chat.function_tool_call(call, name, _MAX_NAME, changes) for call, name in shown]
-    return {**extras, "role": "assistant", "content": content or "", "tool_calls": calls}
-
-
-def _copied_extras(turn: Turn) -> JsonObject:
-    if turn.provider != NAME:
-        return {}
-    return copy(chat.unknown_members(members_of(turn.native), _OWN_MEMBERS))
-
-
-def _content(parts: tuple[Part, ...], changes: list[Change]) -> str | list[JsonObject] | None:
-    if len(parts) == 1 and isinstance(parts[0], Text):
-        return parts[0].text or None
-    return [chunk for part in parts if (chunk := _chunk(part, changes)) is not None] or None
-
-
-def _chunk(part: Part, changes: list[Change]) -> JsonObject | None:
-    if isinstance(part, Text):
-        return {"type": "text", "text": part.text} if part.text else None
-    if isinstance(part, Image):
-        return chat.image_part(part)
-    if isinstance(part, Document):
-        name = {"document_name": part.name} if part.name else {}
-        return {"type": "document_url", "document_url": url_of(part), **name}
-    if part.provider == NAME:
-        return native_part(part)
-    text = foreign_text(part, changes)
-    return {"type": "text", "text": text} if text else None

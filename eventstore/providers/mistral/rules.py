@@ -22,6 +22,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from eventstore.providers.chat_rules_reader import CallId, ChatHistory, ChatMessage, ChatTurn
+from eventstore.providers.mistral.shapes import Calls, Message, System
 from eventstore.providers.rules_reader import (
     apply_checks,
     is_list,
@@ -31,9 +32,12 @@ from eventstore.providers.rules_reader import (
     readable,
     repeated,
 )
+from eventstore.providers.shapes import misshapen_message
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from msgspec import Struct
 
     from eventstore.providers.rule_book import Finding, Rule
     from eventstore.providers.rules_reader import Fault
@@ -81,8 +85,6 @@ RULES: Final[dict[str, Rule]] = {
 }
 """Code to level, the API's words and the remedy."""
 
-_OF_SYSTEM: Final = frozenset({"text", "thinking"})
-"""The chunks that a system message may hold."""
 _ROLES: Final = frozenset({"system", "user", "assistant", "tool"})
 _ID: Final = re.compile(r"[a-zA-Z0-9]{9}")
 _NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -134,7 +136,7 @@ def _unpaired(history: ChatHistory) -> Iterator[Fault]:
     for turn in history.turns:
         yield from _unpaired_in_turn(turn)
     for message in history.assistants:
-        yield from _malformed_calls(message)
+        yield from _misshapen(message, "tool_calls", Calls)
 
 
 def _unpaired_in_turn(turn: ChatTurn) -> Iterator[Fault]:
@@ -159,27 +161,6 @@ def _listed(calls: list[CallId]) -> str:
     return ", ".join(dict.fromkeys(readable(call.value) for call in calls))
 
 
-def _malformed_calls(message: ChatMessage) -> Iterator[Fault]:
-    calls, place = message.body.get("tool_calls"), f"{message.place}.tool_calls"
-    if calls is None:
-        return
-    if not is_list(calls):
-        yield place, f"Input should be a valid list, but is {quoted(calls)}"
-        return
-    for index, call in enumerate(calls):
-        if not is_object(call):
-            yield f"{place}[{index}]", f"Input should be a call, but is {quoted(call)}"
-            continue
-        if not isinstance(call.get("type"), str | None):
-            yield f"{place}[{index}].type", "Input should be a valid string"
-        arguments = members_of(call.get("function")).get("arguments")
-        if not isinstance(arguments, (str, dict)):
-            yield (
-                f"{place}[{index}].function.arguments",
-                f"Input should be a string or an object, but is {quoted(arguments)}",
-            )
-
-
 def _leading_calls(history: ChatHistory) -> Iterator[Fault]:
     """Check MI02*: the very first message makes no calls."""
     for message in history.messages[:1]:
@@ -198,14 +179,21 @@ def _misplaced(history: ChatHistory) -> Iterator[Fault]:
         elif message.role == "system" and before in ("assistant", "tool"):
             yield message.place, f"Unexpected role 'system' after role '{before}'"
         before = message.role
-        yield from _malformed_content(message)
+        if message.role in _ROLES and not isinstance(message.body.get("content"), str):
+            yield from _misshapen(message, "content", System if before == "system" else Message)
     yield from _misplaced_prefix(history)
+
+
+def _misshapen(message: ChatMessage, member: str, shape: type[Struct]) -> Iterator[Fault]:
+    value = message.body.get(member)
+    if value is not None and (fault := misshapen_message({member: value}, shape)):
+        yield f"{message.place}{fault.place}", f"Input should be valid: {fault.detail}"
 
 
 def _misplaced_prefix(history: ChatHistory) -> Iterator[Fault]:
     """Yield each wrong `prefix`, and a last message of the assistant's that is no prefix."""
-    for message in history.messages:
-        if message.role == "assistant" and not isinstance(message.body.get("prefix"), bool | None):
+    for message in history.assistants:
+        if not isinstance(message.body.get("prefix"), bool | None):
             yield f"{message.place}.prefix", "Input should be a valid boolean"
     for message in history.messages[:-1]:
         if message.role == "assistant" and message.body.get("prefix"):
@@ -219,25 +207,6 @@ def _misplaced_prefix(history: ChatHistory) -> Iterator[Fault]:
                     "but got assistant"
                 ),
             )
-
-
-def _malformed_content(message: ChatMessage) -> Iterator[Fault]:
-    """Yield content that is not text or a list of typed chunks; MI03* judges null."""
-    content, place = message.body.get("content"), f"{message.place}.content"
-    if message.role not in _ROLES or content is None or isinstance(content, str):
-        return
-    if not is_list(content):
-        yield place, f"Input should be a valid string or list, but is {quoted(content)}"
-        return
-    for index, chunk in enumerate(content):
-        body = members_of(chunk)
-        kind = body.get("type")
-        if not isinstance(kind, str):
-            yield f"{place}[{index}]", f"Input should be a chunk, but is {quoted(chunk)}"
-        elif kind == "text" and not isinstance(body.get("text"), str):
-            yield f"{place}[{index}].text", "Input should be a valid string"
-        elif message.role == "system" and kind not in _OF_SYSTEM:
-            yield f"{place}[{index}]", f"Input tag {quoted(kind)} is not one of text, thinking"
 
 
 def _empty_or_sudden(history: ChatHistory) -> Iterator[Fault]:

@@ -15,13 +15,13 @@ from msgspec.structs import replace
 from eventstore.domain.json_types import JsonObject, JsonValue, is_json_list, is_json_object
 from eventstore.domain.messages import Document, Image, Opaque, Part, Text, is_base64
 from eventstore.providers import chat_completions as chat
-from eventstore.providers.adapter_protocol import ResponseMembers, ResultTest
+from eventstore.providers.adapter_protocol import ResponseMembers
 from eventstore.providers.media import image_of
-from eventstore.providers.model import Call, Change, ParsedResult, Turn
+from eventstore.providers.model import Call, Change, Turn
+from eventstore.providers.ollama.shapes import Message, Result
 from eventstore.providers.parts import (
     answer_text,
     as_text,
-    beside_text,
     copy,
     described,
     foreign_text,
@@ -30,11 +30,10 @@ from eventstore.providers.parts import (
     object_arguments,
     part_label,
 )
+from eventstore.providers.shapes import misshapen_message
 from eventstore.providers.tool_definition import ToolDefinition, inlined
 
-NAME: Final = "ollama"
 _UNNAMED: Final = "unnamed_tool"
-_NOT_IN_RESULTS: Final = ("images", "thinking", "tool_calls", "tool_call_id")
 
 
 _SAYING = frozenset({"content", "thinking", "images", "tool_calls"})
@@ -44,7 +43,7 @@ _SAYING = frozenset({"content", "thinking", "images", "tool_calls"})
 class OllamaAdapter(chat.ChatCompletionsAdapter):
     """Reads and writes the messages of Ollama's chat."""
 
-    name = NAME
+    name = "ollama"
     call_ids = "optional"
     result_member = "tool_name"
     portable_members = frozenset(
@@ -57,29 +56,9 @@ class OllamaAdapter(chat.ChatCompletionsAdapter):
         output=(("eval_count",),),
     )
 
-    def parse_result(
-        self, message: JsonObject, is_error: ResultTest, is_rejection: ResultTest
-    ) -> ParsedResult:
-        """Return the result that a message of role `tool` is."""
-        content = message.get("content")
-        name = message.get("tool_name") or message.get("name")
-        well_formed = (
-            message.get("role") == "tool"
-            and isinstance(content, str)
-            and isinstance(message.get("tool_name"), str)
-            and bool(message["tool_name"])
-            and all(message.get(key) is None for key in _NOT_IN_RESULTS)
-        )
-        return ParsedResult(
-            self.call_id(message.get("tool_call_id")),
-            name if isinstance(name, str) and name else None,
-            as_text(content),
-            bool(is_error(message)),
-            message if well_formed else None,
-            bool(is_rejection(message)),
-            well_formed,
-            () if well_formed else beside_text((*self.parse_parts(self.native_message(message)),)),
-        )
+    def result_name(self, message: JsonObject) -> object:
+        """Return what a result gives as the name of its tool."""
+        return message.get("tool_name") or message.get("name")
 
     def native_message(self, message: JsonObject) -> JsonObject:
         """Return the message with its images as base64, which the client takes as well as bytes."""
@@ -92,7 +71,7 @@ class OllamaAdapter(chat.ChatCompletionsAdapter):
         """Yield the thinking, the content and the images."""
         thinking = message.get("thinking")
         if isinstance(thinking, str) and thinking:
-            yield Opaque(NAME, {"type": "thinking", "thinking": thinking})
+            yield Opaque(self.name, {"type": "thinking", "thinking": thinking})
         content: JsonValue = message.get("content")
         shown: list[Image] = []
         if isinstance(content, list):  # the form of Chat Completions
@@ -107,22 +86,19 @@ class OllamaAdapter(chat.ChatCompletionsAdapter):
             if isinstance(image, str) and is_base64(image):
                 yield Image(None, image)
             elif isinstance(image, str):  # a path on the machine that made the request
-                yield Opaque(NAME, {"type": "image", "image": image})
+                yield Opaque(self.name, {"type": "image", "image": image})
 
     def is_well_formed(self, message: JsonObject, role: str) -> bool:
         """Return whether a message may go back as it is."""
-        content, thinking = message.get("content"), message.get("thinking")
-        images: JsonValue = message.get("images")
-        calls: JsonValue = message.get("tool_calls")
+        images: list[JsonValue] = message.get("images") or []
+        calls: list[JsonObject] = message.get("tool_calls") or []
+        if role == "tool":
+            return misshapen_message(message, Result) is None
         return (
-            not message.keys().isdisjoint(_SAYING)
-            and isinstance(content, str | None)
-            and isinstance(thinking, str | None)
-            and isinstance(message.get("tool_name"), str | None)
-            and (images is None or (isinstance(images, list) and _are_text(images)))
-            and (
-                calls is None or (isinstance(calls, list) and all(map(_is_well_formed_call, calls)))
-            )
+            misshapen_message(message, Message) is None
+            and not message.keys().isdisjoint(_SAYING)
+            and all(isinstance(image, str) for image in images)
+            and all(call.get("id") is None for call in calls)
             and (role == "assistant" or not calls)
         )
 
@@ -144,7 +120,65 @@ class OllamaAdapter(chat.ChatCompletionsAdapter):
     ) -> JsonObject | None:
         """Return the message for a turn; None if the turn is empty."""
         del before
-        return _message(turn, shown, changes)
+        native = turn.own_message(self.name)
+        if native is not None and len(shown) == len(turn.calls):
+            return copy(native)
+        thoughts: list[str] = []
+        texts: list[str] = []
+        images: list[str] = []
+        for part in turn.parts:
+            self._sort(part, thoughts, texts, images, changes)
+        if len(texts) > 1:
+            changes.append(Change("merged", "text", "several texts of a message became one"))
+        if thoughts and len(shown) < len(turn.calls):
+            changes.append(Change("dropped", "reasoning", "a part of its turn is not shown"))
+            thoughts = []
+        if not (texts or images or shown or thoughts):
+            return None
+        role = "system" if turn.role == "developer" else turn.role
+        message: JsonObject = {"role": role, "content": "\n".join(texts)}
+        if thoughts:
+            message["thinking"] = "\n".join(thoughts)
+        if images:
+            message["images"] = images
+        if shown:
+            message["tool_calls"] = [
+                {
+                    "function": {
+                        "name": _name(call, changes),
+                        "arguments": object_arguments(call, changes),
+                    }
+                }
+                for call, _ in shown
+            ]
+        return message
+
+    def _sort(
+        self,
+        part: Part,
+        thoughts: list[str],
+        texts: list[str],
+        images: list[str],
+        changes: list[Change],
+    ) -> None:
+        """Put a part where it belongs in a message."""
+        if isinstance(part, Text):
+            texts.append(part.text)
+        elif isinstance(part, Image) and part.data is not None:
+            images.append(part.data)
+        elif isinstance(part, Image | Document):
+            kind = "an address of an image" if isinstance(part, Image) else "a document"
+            changes.append(Change("wrapped", part_label(part), f"{kind} became text"))
+            texts.append(described(part))
+        elif part.provider == self.name and isinstance(part.data, dict):
+            own = native_part(part)
+            if own.get("type") == "thinking":
+                thoughts.append(as_text(own.get("thinking")))
+            else:
+                images.append(as_text(own.get("image")))
+        else:
+            text = foreign_text(part, changes)
+            texts += [text] if text else []
 
     def finish(
         self, turns: Sequence[Turn], messages: list[JsonObject], changes: list[Change]
@@ -170,7 +204,7 @@ class OllamaAdapter(chat.ChatCompletionsAdapter):
         del call_id
         answer = call.answer
         name = call.name or _UNNAMED
-        if answer.provider == NAME and answer.native is not None:
+        if answer.provider == self.name and answer.native is not None:
             message = copy(answer.native)
             message["tool_name"] = name
             if answer.note:
@@ -191,23 +225,6 @@ def _as_base64(image: object) -> object:
     return b64encode(image).decode() if isinstance(image, bytes | bytearray) else image
 
 
-def _are_text(values: list[JsonValue]) -> bool:
-    return all(isinstance(value, str) for value in values)
-
-
-def _is_well_formed_call(call: JsonValue) -> bool:
-    if not isinstance(call, dict):
-        return False
-    function: JsonValue = call.get("function")
-    return (
-        isinstance(function, dict)
-        and call.get("id") is None
-        and isinstance(function.get("name"), str)
-        and bool(function["name"])
-        and isinstance(function.get("arguments"), dict)
-    )
-
-
 # writing
 
 
@@ -216,64 +233,6 @@ def _shown(part: JsonValue) -> Image | None:
     if not isinstance(part, dict) or part.get("type") != "image_url":
         return None
     return image_of(members_of(part.get("image_url")).get("url"))
-
-
-def _message(turn: Turn, shown: chat.VisibleCalls, changes: list[Change]) -> JsonObject | None:
-    native = turn.own_message(NAME)
-    if native is not None and len(shown) == len(turn.calls):
-        return copy(native)
-    thoughts: list[str] = []
-    texts: list[str] = []
-    images: list[str] = []
-    for part in turn.parts:
-        _sort(part, thoughts, texts, images, changes)
-    if len(texts) > 1:
-        changes.append(Change("merged", "text", "several texts of a message became one"))
-    if thoughts and len(shown) < len(turn.calls):
-        changes.append(Change("dropped", "reasoning", "a part of its turn is not shown"))
-        thoughts = []
-    if not (texts or images or shown or thoughts):
-        return None
-    role = "system" if turn.role == "developer" else turn.role
-    message: JsonObject = {"role": role, "content": "\n".join(texts)}
-    if thoughts:
-        message["thinking"] = "\n".join(thoughts)
-    if images:
-        message["images"] = images
-    if shown:
-        message["tool_calls"] = [
-            {
-                "function": {
-                    "name": _name(call, changes),
-                    "arguments": object_arguments(call, changes),
-                }
-            }
-            for call, _ in shown
-        ]
-    return message
-
-
-def _sort(
-    part: Part, thoughts: list[str], texts: list[str], images: list[str], changes: list[Change]
-) -> None:
-    """Put a part where it belongs in a message."""
-    if isinstance(part, Text):
-        texts.append(part.text)
-    elif isinstance(part, Image) and part.data is not None:
-        images.append(part.data)
-    elif isinstance(part, Image | Document):
-        kind = "an address of an image" if isinstance(part, Image) else "a document"
-        changes.append(Change("wrapped", part_label(part), f"{kind} became text"))
-        texts.append(described(part))
-    elif part.provider == NAME and isinstance(part.data, dict):
-        own = native_part(part)
-        if own.get("type") == "thinking":
-            thoughts.append(as_text(own.get("thinking")))
-        else:
-            images.append(as_text(own.get("image")))
-    else:
-        text = foreign_text(part, changes)
-        texts += [text] if text else []
 
 
 def _name(call: Call, changes: list[Change]) -> str:

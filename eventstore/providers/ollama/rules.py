@@ -12,18 +12,19 @@ a list, a message or content of a wrong type.
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeGuard
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
+from eventstore.providers.ollama.shapes import Message
 from eventstore.providers.rules_reader import (
     Members,
     apply_checks,
     is_list,
-    is_object,
     list_or_empty,
     members_of,
     quoted,
     text_or_none,
 )
+from eventstore.providers.shapes import misshapen_message
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -54,13 +55,11 @@ RULES: Final[dict[str, Rule]] = {
 }
 """Code to level, what would go wrong and the remedy."""
 
-_ROLES: Final = frozenset({"system", "user", "assistant", "tool"})
-
 
 def findings(messages: object) -> Iterator[Finding]:
     """Yield code, place and detail of everything in `messages` that breaks a rule."""
     if is_list(messages):
-        history = [_message(index, message) for index, message in enumerate(messages)]
+        history = [_message(number, message) for number, message in enumerate(messages)]
         yield from apply_checks(_CHECKS, history)
     else:
         yield "OL01", "messages", f"expected a list of messages, but got {quoted(messages)}"
@@ -69,81 +68,52 @@ def findings(messages: object) -> Iterator[Finding]:
 class _Message(NamedTuple):
     """A message; a value that is not an object is read as a message without members."""
 
-    place: str
+    number: int
     role: str | None
     body: Members
     raw: object
+    calls: list[object]
+    """The calls of an assistant."""
 
     @property
-    def calls(self) -> list[object]:
-        return list_or_empty(self.body.get("tool_calls")) if self.role == "assistant" else []
+    def place(self) -> str:
+        return f"messages[{self.number}]"
 
 
-def _message(index: int, message: object) -> _Message:
+def _message(number: int, message: object) -> _Message:
     body = members_of(message)
-    return _Message(f"messages[{index}]", text_or_none(body.get("role")), body, message)
+    role = text_or_none(body.get("role"))
+    calls = list_or_empty(body.get("tool_calls")) if role == "assistant" else []
+    return _Message(number, role, body, message, calls)
 
 
 def _malformed(messages: list[_Message]) -> Iterator[Fault]:
     """Check OL01: everything can be decoded, and each result follows its call, in order."""
     waiting: deque[str] = deque()  # names of the calls that the next results answer
     for message in messages:
-        yield from _undecodable(message)
+        if fault := _undecodable(message):
+            yield fault
         if message.role != "tool":
             waiting = deque(_name(call) for call in message.calls)
             continue
-        name, place = message.body.get("tool_name"), message.place
+        name = message.body.get("tool_name")
         if not waiting:
-            yield place, "a result that follows no call"
+            yield message.place, "a result that follows no call"
         elif (expected := waiting.popleft()) != name and name and isinstance(name, str):
-            yield f"{place}.tool_name", f"expected {quoted(expected)}, but got {quoted(name)}"
+            place = f"{message.place}.tool_name"
+            yield place, f"expected {quoted(expected)}, but got {quoted(name)}"
 
 
-def _undecodable(message: _Message) -> Iterator[Fault]:
-    place, body = message.place, message.body
-    if not is_object(message.raw):
-        yield place, f"expected a message object, but got {quoted(message.raw)}"
-        return
-    if message.role not in _ROLES:
-        yield f"{place}.role", f"invalid role {quoted(body.get('role'))}"
-    for key in ("content", "thinking", "tool_name"):
-        if not isinstance(body.get(key), (str, type(None))):
-            yield f"{place}.{key}", f"cannot unmarshal {quoted(body[key])} into a string"
-    images, calls = body.get("images"), body.get("tool_calls")
-    if images is not None:
-        yield from _undecodable_images(f"{place}.images", images)
-    if calls is not None:
-        yield from _undecodable_calls(f"{place}.tool_calls", calls)
-
-
-def _undecodable_images(place: str, images: object) -> Iterator[Fault]:
-    if not is_list(images) and not _is_tuple(images):
-        yield place, f"cannot unmarshal {quoted(images)} into a list"
-    elif not all(isinstance(image, (str, bytes)) for image in images):
-        yield place, "an image is base64 text or bytes"
-
-
-def _is_tuple(value: object) -> TypeGuard[tuple[object, ...]]:
-    return isinstance(value, tuple)
-
-
-def _undecodable_calls(place: str, calls: object) -> Iterator[Fault]:
-    if not is_list(calls):
-        yield place, f"cannot unmarshal {quoted(calls)} into a list"
-    for index, call in enumerate(list_or_empty(calls)):
-        yield from _undecodable_call(f"{place}[{index}]", call)
-
-
-def _undecodable_call(place: str, call: object) -> Iterator[Fault]:
-    function = members_of(call).get("function")
-    if not is_object(function):
-        yield place, f"expected a call with a function, but got {quoted(call)}"
-        return
-    name, arguments = function.get("name"), function.get("arguments")
-    if not isinstance(name, str) or not name:
-        yield f"{place}.function.name", f"expected the name of a tool, but got {quoted(name)}"
-    if not is_object(arguments):
-        yield f"{place}.function.arguments", f"cannot unmarshal {quoted(arguments)} into an object"
+def _undecodable(message: _Message) -> Fault | None:
+    given, images = message.raw, message.body.get("images")
+    if isinstance(images, tuple):  # the client takes any sequence of images
+        images = [*cast("tuple[object, ...]", images)]
+        given = {**message.body, "images": images}
+    if fault := misshapen_message(given, Message):
+        return f"{message.place}{fault.place}", f"cannot unmarshal: {fault.detail}"
+    if images and not all(isinstance(image, (str, bytes)) for image in list_or_empty(images)):
+        return f"{message.place}.images", "an image is base64 text or bytes"
+    return None
 
 
 def _incomplete(messages: list[_Message]) -> Iterator[Fault]:

@@ -20,7 +20,7 @@ from eventstore.providers import chat_completions as chat
 from eventstore.providers.adapter_protocol import FormatSignature, ResponseMembers, ResultTest
 from eventstore.providers.identifiers import call_ids, sanitized, shortened, tool_name
 from eventstore.providers.kept_messages import KeptMessages
-from eventstore.providers.media import Audio, document_of, file_name, image_of, plain_image, url_of
+from eventstore.providers.media import Audio, document_of, file_name, image_of, url_of
 from eventstore.providers.model import (
     Call,
     Change,
@@ -28,24 +28,20 @@ from eventstore.providers.model import (
     ParsedCall,
     ParsedItem,
     ParsedMessage,
-    ParsedResult,
     Rendered,
     Turn,
 )
+from eventstore.providers.openai.shapes import PARTS
 from eventstore.providers.parts import (
     as_text,
-    beside_text,
     copy,
     copy_json,
     described,
-    foreign_text,
     function_call,
     members_of,
-    native_part,
     part_label,
 )
 
-NAME: Final = "openai"
 _MAX_ID: Final = 40
 _MAX_NAME: Final = 64
 _MAX_CALLS: Final = 128
@@ -81,7 +77,7 @@ _decode_object = msgspec.json.Decoder(JsonObject).decode
 class OpenAIAdapter(chat.ChatCompletionsAdapter):
     """Reads and writes the messages of Chat Completions."""
 
-    name = NAME
+    name = "openai"
     image_details = frozenset({"auto", "low", "high", "original"})
     signature = FormatSignature(
         calls=("tool_calls",), message_calls=("function_call",), result_roles=("tool", "function")
@@ -107,7 +103,7 @@ class OpenAIAdapter(chat.ChatCompletionsAdapter):
                     yield item
             elif isinstance(message, str):
                 native = {"role": "user", "content": message}
-                parts = self.parse_parts(native)
+                parts = tuple(self.parse_parts(native))
                 yield ParsedMessage("user", parts, native=native, well_formed=True)
             elif message is not None:
                 yield ParsedMessage("user", (Text(as_text(message)),))
@@ -136,37 +132,17 @@ class OpenAIAdapter(chat.ChatCompletionsAdapter):
             and self.is_well_formed(message, role)
             and _is_speaker(message.get("name"))
         )
-        parts = () if content is None else self.parse_parts(message)
+        parts = tuple(self.parse_parts(message))
         calls: tuple[ParsedCall, ...] = ()
         if role == "assistant":
             made = _well_formed_calls(message) if well_formed else None
             well_formed = made is not None
             calls = tuple(self.parse_calls(message)) if made is None else made
             if not _BESIDE_CONTENT.isdisjoint(message):
-                parts = (*_parts_beside_content(message), *parts)
+                parts = (*self._parts_beside_content(message), *parts)
         if parts or calls or well_formed or chat.unknown_members(message, _OWN_MEMBERS):
             return ParsedMessage(role, parts, calls, message, well_formed)
         return None
-
-    def parse_result(
-        self, message: JsonObject, is_error: ResultTest, is_rejection: ResultTest
-    ) -> ParsedResult:
-        """Return the result that a message of role `tool` is."""
-        content = message.get("content")
-        call_id, name = message.get("tool_call_id"), message.get("name")
-        plain = type(content) is str
-        texts = plain or _is_text_parts(content)
-        well_formed = message.get("role") == "tool" and texts
-        return ParsedResult(
-            call_id if isinstance(call_id, str) and call_id else None,
-            name if isinstance(name, str) and name else None,
-            str(content) if plain else as_text(content),
-            bool(is_error(message)),
-            message if well_formed else None,
-            bool(is_rejection(message)),
-            well_formed,
-            () if texts else beside_text(self.parse_parts(message)),
-        )
 
     def free_texts(self, native: NativeMessage) -> dict[int, str]:
         """Return the inputs of the calls of custom tools, by their places."""
@@ -201,15 +177,25 @@ class OpenAIAdapter(chat.ChatCompletionsAdapter):
         if isinstance(legacy, dict):
             yield ParsedCall(None, function_call(legacy.get("name"), legacy.get("arguments")))
 
-    def parse_parts(self, message: JsonObject) -> tuple[Part, ...]:
-        """Return the parts of the content."""
-        return chat.content_parts(message.get("content"), _part)
+    def parse_part(self, item: JsonValue) -> Iterator[Part]:
+        """Yield what a part says or shows, also one in the format of Responses."""
+        part = members_of(item)
+        kind = part.get("type")
+        if kind in ("input_text", "output_text"):
+            if part.get("text"):
+                yield Text(as_text(part["text"]))
+        elif kind == "input_image" and (
+            image := image_of(part.get("image_url"), part.get("detail"))
+        ):
+            yield image
+        else:
+            yield from super().parse_part(item)
 
     def is_well_formed(self, message: JsonObject, role: str) -> bool:
         """Return whether a message may go back as it is; calls and speaker are not looked at."""
         content: JsonValue = message.get("content")
         if isinstance(content, list):
-            if not content or not all(_is_well_formed_part(part, role) for part in content):
+            if not _are_parts(content, role):
                 return False
         elif content is not None and not isinstance(content, str):
             return False
@@ -222,15 +208,28 @@ class OpenAIAdapter(chat.ChatCompletionsAdapter):
             return content is not None or bool(message.get("refusal") or message.get("audio"))
         return isinstance(calls, list) and bool(calls)
 
+    def _parts_beside_content(self, message: JsonObject) -> Iterator[Opaque]:
+        """Yield the parts of an assistant message outside its content."""
+        for key, kind in _KINDS_BESIDE_CONTENT.items():
+            said = message.get(key)
+            if said:
+                yield Opaque(self.name, {"type": kind, key: said})
+
     def media(self, part: JsonObject) -> Image | Document | None:
         """Return the image or document that a part shows."""
-        return _media(part)
+        kind = part.get("type")
+        shown: JsonValue = part.get(kind) if kind in ("image_url", "file") else None
+        if not isinstance(shown, dict):
+            return None
+        if kind == "file":
+            return document_of(shown.get("file_data"), shown.get("filename"))
+        return image_of(shown.get("url"), shown.get("detail"))
 
     def render_next(self, turns: Sequence[Turn], kept: KeptMessages) -> Rendered:
         """Return the messages for `turns`, of which none makes more calls than the API takes."""
         if max([len(turn.calls) for turn in turns], default=0) <= _MAX_CALLS:
             return super().render_next(turns, kept)
-        split = [part for turn in turns for part in _with_few_calls(turn)]
+        split = [part for turn in turns for part in _with_few_calls(turn, self.name)]
         rendered = super().render_next(split, kept)
         if len(split) > len(turns):
             why = f"a message has at most {_MAX_CALLS} calls"
@@ -265,15 +264,78 @@ class OpenAIAdapter(chat.ChatCompletionsAdapter):
         """Return the message for a turn; None if the turn is empty."""
         del before
         if turn.role == "assistant":
-            return _assistant(turn, shown, changes)
-        native = turn.own_message(NAME)
+            return self._assistant(turn, shown, changes)
+        native = turn.own_message(self.name)
         if native is not None:
             return copy_json(native)
-        content = _content(turn, changes)
-        extras = _copied_extras(turn, changes) if turn.provider == NAME else {}
+        content = self._content(turn, changes)
+        extras = _copied_extras(turn, changes) if turn.provider == self.name else {}
         if content is None:
             return None
         return {**extras, "role": turn.role, "content": content}
+
+    def _assistant(
+        self, turn: Turn, shown: chat.VisibleCalls, changes: list[Change]
+    ) -> JsonObject | None:
+        native = turn.own_message(self.name)
+        if native is not None and len(native.get("tool_calls") or ()) == len(shown):
+            return chat.with_call_ids(native, shown)
+        own = turn.provider == self.name
+        extras = _copied_extras(turn, changes) if own and len(shown) == len(turn.calls) else {}
+        extras.pop("role", None)
+        content = self._content(turn, changes, extras)
+        if not shown:
+            if content is None and not (extras.get("refusal") or extras.get("audio")):
+                if not extras:
+                    return None
+                content = ""
+            return {"role": "assistant", "content": content, **extras}
+        calls = [_call(call, name, changes) for call, name in shown]
+        return {"role": "assistant", "content": content, "tool_calls": calls, **extras}
+
+    def _content(
+        self, turn: Turn, changes: list[Change], extras: JsonObject = _NO_MEMBERS
+    ) -> str | list[JsonObject] | None:
+        """Return the content without the parts that are members beside it."""
+        parts: Sequence[Part] = turn.parts
+        if extras or not turn.is_plain_text:
+            said = [*self._parts_beside_content(extras)] if extras else []
+            parts = [
+                part
+                for part in parts
+                if part not in said and not self._is_only_beside_content(part)
+            ]
+        texts = [part.text for part in parts if isinstance(part, Text)]
+        if len(texts) == len(parts) <= 1:  # one text is a plain string
+            return texts[0] if texts else None
+        return self.render_parts(parts, turn.role, changes) or None
+
+    def _is_only_beside_content(self, part: Part) -> bool:
+        """Return whether a part of this API cannot be in content, only beside it."""
+        return (
+            isinstance(part, Opaque)
+            and part.provider == self.name
+            and members_of(part.data).get("type") in ("reasoning", "audio")
+        )
+
+    def render_part(self, part: Part, role: str, changes: list[Change]) -> JsonObject | None:
+        """Return the item of a content that shows a part; None if nothing can."""
+        if isinstance(part, Image | Document) and role != "user":
+            changes.append(Change("wrapped", "OA11", f"only a user shows {part_label(part)}s here"))
+            return {"type": "text", "text": described(part)}
+        return super().render_part(part, role, changes)
+
+    def document_part(self, document: Document, changes: list[Change]) -> JsonObject:
+        """Return the part that shows a document."""
+        if document.data is None:
+            changes.append(Change("wrapped", "document", "an address of a document became text"))
+            return {"type": "text", "text": described(document)}
+        file = {"filename": file_name(document), "file_data": url_of(document)}
+        return {"type": "file", "file": file}
+
+    def takes_part(self, part: JsonObject, role: str) -> bool:
+        """Return whether a message of `role` may hold such a part."""
+        return part.get("type") in PARTS[role]
 
 
 ADAPTER: Final = OpenAIAdapter()
@@ -318,128 +380,35 @@ def _well_formed_calls(message: JsonObject) -> tuple[ParsedCall, ...] | None:
     return tuple(made)
 
 
-def _part(item: JsonValue) -> Iterator[Part]:
-    if isinstance(item, dict):
-        kind = item.get("type")
-        text = item.get("text")
-        if kind == "text" and (not isinstance(text, str) or item.keys() == _TEXT_MEMBERS):
-            if text:
-                yield Text(as_text(text))
-        elif image := _image(item):
-            yield image
-        elif kind in ("input_text", "output_text"):
-            if text:
-                yield Text(as_text(text))
-        elif isinstance(kind, str):
-            yield Opaque(NAME, item)
-        elif item:
-            yield Text(as_text(item))
-    elif item:
-        yield Text(as_text(item))
-
-
-_TEXT_MEMBERS = {"type", "text"}
-
-
-def _parts_beside_content(message: JsonObject) -> Iterator[Opaque]:
-    """Yield the parts of an assistant message outside its content."""
-    for key, kind in _KINDS_BESIDE_CONTENT.items():
-        said = message.get(key)
-        if said:
-            yield Opaque(NAME, {"type": kind, key: said})
-
-
-def _image(item: JsonObject) -> Image | None:
-    """Return the image of an item that holds nothing else, also in the format of Responses."""
-    if item.get("type") == "input_image":
-        return image_of(item.get("image_url"), item.get("detail"))
-    return plain_image(_media(item), item)
-
-
-def _media(part: JsonObject) -> Image | Document | None:
-    """Return the image or document in a part, whatever else the part holds."""
-    kind = part.get("type")
-    shown: JsonValue = part.get(kind) if kind in ("image_url", "file") else None
-    if not isinstance(shown, dict):
-        return None
-    if kind == "file":
-        return document_of(shown.get("file_data"), shown.get("filename"))
-    return image_of(shown.get("url"), shown.get("detail"))
-
-
-def _is_text_parts(content: JsonValue) -> bool:
-    return (
-        isinstance(content, list)
-        and bool(content)
-        and all(
-            isinstance(item, dict)
-            and item.get("type") == "text"
-            and isinstance(item.get("text"), str)
-            for item in content
-        )
-    )
-
-
 def _is_speaker(name: object) -> bool:
     """Return whether the API accepts it as the name of a speaker."""
     return name is None or (isinstance(name, str) and bool(name) and not _NOT_IN_NAMES.search(name))
 
 
-def _is_well_formed_part(part: JsonValue, role: str) -> bool:
-    if not isinstance(part, dict) or not isinstance(part.get("type"), str):
-        return False
-    if not _is_accepted_from(part, role):
-        return False
-    return part["type"] != "text" or isinstance(part.get("text"), str)
-
-
-def _is_accepted_from(part: JsonObject, role: str) -> bool:
-    """Return whether the API takes a part of its own format in a message of `role`."""
-    return part.get("type") in _KINDS_BY_ROLE.get(role, ("text",))
-
-
-_KINDS_BY_ROLE: Final = {
-    "user": ("text", "image_url", "input_audio", "file", "video_url"),
-    "assistant": ("text", "refusal"),
-}
-"""Role to the types of parts that it may have, where that is more than text.
-
-Compatible servers take the video.
-"""
+def _are_parts(content: list[JsonValue], role: str) -> bool:
+    """Return whether a content of parts may stand in a message of `role`."""
+    return bool(content) and all(
+        part.get("type") in PARTS[role]
+        and (part["type"] != "text" or isinstance(part.get("text"), str))
+        for part in map(members_of, content)
+    )
 
 
 # writing
 
 
-def _with_few_calls(turn: Turn) -> Iterator[Turn]:
+def _with_few_calls(turn: Turn, provider: str) -> Iterator[Turn]:
     """Yield a turn, or several where it makes more calls than the API takes in a message."""
     calls = [call for call in turn.calls if not call.hidden] if len(turn.calls) > _MAX_CALLS else []
     if len(calls) <= _MAX_CALLS:
         yield turn
         return
     first = msgspec.structs.replace(turn, calls=calls[:_MAX_CALLS], well_formed=False)
-    first.native = None if turn.provider != NAME else {**members_of(turn.native), "tool_calls": []}
+    own = turn.provider == provider
+    first.native = {**members_of(turn.native), "tool_calls": []} if own else None
     yield first
     for start in range(_MAX_CALLS, len(calls), _MAX_CALLS):
         yield Turn("assistant", (), calls[start : start + _MAX_CALLS], version=turn.version)
-
-
-def _assistant(turn: Turn, shown: chat.VisibleCalls, changes: list[Change]) -> JsonObject | None:
-    native = turn.own_message(NAME)
-    if native is not None and len(native.get("tool_calls") or ()) == len(shown):
-        return chat.with_call_ids(native, shown)
-    own = turn.provider == NAME
-    extras = _copied_extras(turn, changes) if own and len(shown) == len(turn.calls) else {}
-    extras.pop("role", None)
-    content = _content(turn, changes, extras)
-    if not shown:
-        if content is None and not (extras.get("refusal") or extras.get("audio")):
-            if not extras:
-                return None
-            content = ""
-        return {"role": "assistant", "content": content, **extras}
-    calls = [_call(call, name, changes) for call, name in shown]
-    return {"role": "assistant", "content": content, "tool_calls": calls, **extras}
 
 
 def _call(call: Call, name: str, changes: list[Change]) -> JsonObject:
@@ -459,51 +428,3 @@ def _copied_extras(turn: Turn, changes: list[Change]) -> JsonObject:
         if not name:
             del extras["name"]
     return extras
-
-
-def _content(
-    turn: Turn, changes: list[Change], extras: JsonObject = _NO_MEMBERS
-) -> str | list[JsonObject] | None:
-    """Return the content without the parts that are members beside it."""
-    parts: Sequence[Part] = turn.parts
-    if extras or not turn.is_plain_text:
-        said = [*_parts_beside_content(extras)] if extras else []
-        parts = [part for part in parts if part not in said and not _is_only_beside_content(part)]
-    texts = [part.text for part in parts if isinstance(part, Text)]
-    if len(texts) == len(parts) <= 1:  # one text is a plain string
-        return texts[0] if texts else None
-    content = [item for part in parts if (item := _rendered(part, turn.role, changes)) is not None]
-    return content or None
-
-
-def _is_only_beside_content(part: Part) -> bool:
-    """Return whether a part of this API cannot be in content, only beside it."""
-    return (
-        isinstance(part, Opaque)
-        and part.provider == NAME
-        and members_of(part.data).get("type") in ("reasoning", "audio")
-    )
-
-
-def _rendered(part: Part, role: str, changes: list[Change]) -> JsonObject | None:
-    if isinstance(part, Text):
-        return {"type": "text", "text": part.text}
-    if isinstance(part, Image | Document) and role != "user":
-        changes.append(Change("wrapped", "OA11", f"only a user shows {part_label(part)}s here"))
-        return {"type": "text", "text": described(part)}
-    if isinstance(part, Image):
-        return chat.image_part(part)
-    if isinstance(part, Document):
-        return _file(part, changes)
-    if part.provider == NAME and _is_accepted_from(part.data, role):
-        return native_part(part)
-    text = foreign_text(part, changes)
-    return {"type": "text", "text": text} if text else None
-
-
-def _file(document: Document, changes: list[Change]) -> JsonObject:
-    if document.data is None:
-        changes.append(Change("wrapped", "document", "an address of a document became text"))
-        return {"type": "text", "text": described(document)}
-    file = {"filename": file_name(document), "file_data": url_of(document)}
-    return {"type": "file", "file": file}

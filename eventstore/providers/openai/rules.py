@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import msgspec
 
 from eventstore.providers.chat_rules_reader import ChatHistory, ChatMessage
+from eventstore.providers.openai.shapes import PARTS
 from eventstore.providers.rules_reader import (
     Members,
     apply_checks,
@@ -138,14 +139,6 @@ _ROLES: Final = frozenset({"system", "developer", "user", "assistant", "tool", "
 _ROLES_WITH_NAMES: Final = frozenset({"system", "developer", "user", "assistant"})
 _NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _PARTICIPANT_NAME: Final = re.compile(r"[^\s<|\\/>]+")
-_PARTS: Final = {
-    "system": frozenset({"text"}),
-    "developer": frozenset({"text"}),
-    "tool": frozenset({"text"}),
-    "assistant": frozenset({"text", "refusal"}),
-    "user": frozenset({"text", "image_url", "input_audio", "file", "video_url"}),
-}
-"""Role to the types of parts that its content may have."""
 _CALL_TYPES: Final = ("function", "custom")
 _MAX_CALLS: Final = 128
 _MAX_ID_LENGTH: Final = 40
@@ -329,7 +322,7 @@ def _missing_content(history: _History) -> Iterator[Fault]:
         if message.role == "assistant" or isinstance(content, str):
             continue
         place = f"{message.place}.content"
-        if message.role in _PARTS:
+        if message.role in PARTS:
             yield from _malformed_parts(place, content, message.role)
         # The reference: required, but nullable.
         elif message.role == "function" and content is not None:
@@ -348,7 +341,7 @@ def _malformed_parts(place: str, content: object, role: str) -> Iterator[Fault]:
             yield f"{place}[{index}]", f"{quoted(part)} that is not a content part"
         elif kind == "text" and not isinstance(body.get("text"), str):
             yield f"{place}[{index}].text", quoted(body.get("text"))
-        elif kind not in _PARTS[role]:
+        elif kind not in PARTS[role]:
             yield f"{place}[{index}]", f"a part of type {quoted(kind)}"
 
 

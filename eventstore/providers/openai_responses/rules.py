@@ -21,7 +21,18 @@ import re
 from collections import deque
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from eventstore.providers.openai_responses.shapes import ITEMS, PARTS, STATUSES
+from eventstore.providers.openai_responses.shapes import (
+    CALLS,
+    GIVEN,
+    ITEMS,
+    OUTPUTS,
+    PARTS,
+    PREFIXES,
+    SAID,
+    SHOWN,
+    STATUSES,
+    TYPES,
+)
 from eventstore.providers.rules_reader import (
     Members,
     apply_checks,
@@ -86,68 +97,11 @@ RULES: Final[dict[str, Rule]] = {
 """Code to level, the API's words and the remedy."""
 
 _ROLES: Final = frozenset({"user", "assistant", "system", "developer"})
-_CALLS: Final = {"function_call": "arguments", "custom_tool_call": "input"}
-_OUTPUTS: Final = {
-    "function_call_output": "function_call",
-    "custom_tool_call_output": "custom_tool_call",
-}
-_TYPES: Final = frozenset(
-    {
-        *_CALLS,
-        *_OUTPUTS,
-        "additional_tools",
-        "apply_patch_call",
-        "apply_patch_call_output",
-        "code_interpreter_call",
-        "compaction",
-        "compaction_summary",
-        "compaction_trigger",
-        "computer_call",
-        "computer_call_output",
-        "configuration_update",
-        "file_search_call",
-        "image_generation_call",
-        "item_reference",
-        "local_shell_call",
-        "local_shell_call_output",
-        "mcp_approval_request",
-        "mcp_approval_response",
-        "mcp_call",
-        "mcp_list_tools",
-        "message",
-        "program",
-        "program_output",
-        "reasoning",
-        "shell_call",
-        "shell_call_output",
-        "tool_search_call",
-        "tool_search_output",
-        "web_search_call",
-    }
-)
-"""The types of items that the API's reference lists, with those of its own clients."""
-_ID_PREFIXES: Final = {
-    "function_call": ("fc_",),
-    "reasoning": ("rs_", "rs-"),  # DeepSeek writes the second
-    "message": ("msg_",),
-}
-_ASSISTANT_PARTS: Final = ("output_text", "refusal")
-_OUTPUT_PARTS: Final = ("input_text", "input_image", "input_file", "scoped_content")
-_INPUT_PARTS: Final = (
-    "input_text",
-    "input_image",
-    "input_audio",
-    "output_text",
-    "refusal",
-    "input_file",
-    "computer_screenshot",
-    "summary_text",
-    "encrypted_content",
-)
 _NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,128}")
 _ITEM_ID: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _MAX_ID_LENGTH: Final = 64
+_CALL_OF: Final = {output: call for call, output in OUTPUTS.items()}
 
 
 def findings(messages: object) -> Iterator[Finding]:
@@ -197,10 +151,10 @@ def _unanswered(items: list[_Item]) -> Iterator[Fault]:
     waiting: dict[tuple[str, object], deque[_Item]] = {}
     second: set[str] = set()
     for item in items:
-        if item.kind in _CALLS:
+        if item.kind in CALLS:
             waiting.setdefault((item.kind, item.key), deque()).append(item)
-        elif item.kind in _OUTPUTS:
-            calls = waiting.get((_OUTPUTS[item.kind], item.key))
+        elif item.kind in _CALL_OF:
+            calls = waiting.get((_CALL_OF[item.kind], item.key))
             if calls:
                 calls.popleft()
             elif calls is not None:
@@ -219,9 +173,9 @@ def _outputs_without_calls(items: list[_Item]) -> Iterator[Fault]:
     for item in items:
         if item.kind == "item_reference":
             return  # the server knows what it refers to
-        if item.kind in _CALLS:
+        if item.kind in CALLS:
             asked.add((item.kind, item.key))
-        elif item.kind in _OUTPUTS and (_OUTPUTS[item.kind], item.key) not in asked:
+        elif item.kind in _CALL_OF and (_CALL_OF[item.kind], item.key) not in asked:
             yield item.place, listed([item.key])
 
 
@@ -235,7 +189,7 @@ def _illegal_item_ids(items: list[_Item]) -> Iterator[Fault]:
         item_id = item.body.get("id")
         if item_id is None:
             continue
-        place, prefixes = f"{item.place}.id", _ID_PREFIXES.get(item.kind or "")
+        place, prefixes = f"{item.place}.id", PREFIXES.get(item.kind or "")
         if not isinstance(item_id, str):
             yield place, f"expected text, but got {quoted(item_id)}."
             continue
@@ -299,18 +253,18 @@ def _malformed(items: list[_Item]) -> Iterator[Fault]:
     for item in items:
         if item.kind is None:
             yield item.place, "expected an item with a type or a role."
-        elif item.kind not in _TYPES:
+        elif item.kind not in TYPES:
             yield f"{item.place}.type", f"{quoted(item.kind)} is not the type of an item."
         elif item.kind == "message":
             yield from _malformed_message(item)
-        elif item.kind in _CALLS:
-            yield from _malformed_call(item, _CALLS[item.kind])
-        elif item.kind in _OUTPUTS:
+        elif item.kind in CALLS:
+            yield from _malformed_call(item, CALLS[item.kind])
+        elif item.kind in _CALL_OF:
             yield from _malformed_call_id(item)
             if item.body.get("content"):
                 yield f"{item.place}.content", "Unknown parameter."
             output = item.body.get("output")
-            yield from _malformed_parts(f"{item.place}.output", output, _OUTPUT_PARTS)
+            yield from _malformed_parts(f"{item.place}.output", output, SHOWN)
         else:
             yield from _malformed_other(item)
 
@@ -332,7 +286,7 @@ def _malformed_message(item: _Item) -> Iterator[Fault]:
     status = item.body.get("status")
     if status not in STATUSES:
         yield f"{item.place}.status", f"{quoted(status)} is not a status of a message."
-    supported = _ASSISTANT_PARTS if role == "assistant" else _INPUT_PARTS
+    supported = SAID if role == "assistant" else GIVEN
     yield from _malformed_parts(f"{item.place}.content", item.body.get("content"), supported)
 
 
@@ -395,10 +349,10 @@ def _interleaved(items: list[_Item]) -> Iterator[Fault]:
     for item in items:
         if item.kind == "message":
             messages += 1
-        elif item.kind in _CALLS:
+        elif item.kind in CALLS:
             calls[item.kind, item.key] = messages
-        elif item.kind in _OUTPUTS:
-            before = calls.pop((_OUTPUTS[item.kind], item.key), messages)
+        elif item.kind in _CALL_OF:
+            before = calls.pop((_CALL_OF[item.kind], item.key), messages)
             if before != messages:
                 yield item.place, listed([item.key])
 

@@ -1,4 +1,4 @@
-"""The types of the members of the parts of a message or an output.
+"""The types of items and of their parts, and those of their members.
 
 Source: the reference of the Responses API, and the types of the openai package.
 """
@@ -9,7 +9,18 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-__all__ = ["ITEMS", "PARTS", "STATUSES"]
+__all__ = [
+    "CALLS",
+    "GIVEN",
+    "ITEMS",
+    "OUTPUTS",
+    "PARTS",
+    "PREFIXES",
+    "SAID",
+    "SHOWN",
+    "STATUSES",
+    "TYPES",
+]
 
 
 class _Text(msgspec.Struct):
@@ -94,3 +105,68 @@ ITEMS: Final = {
 
 STATUSES: Final = ("in_progress", "completed", "incomplete", None)
 """What a message may say of itself."""
+
+CALLS: Final = {"function_call": "arguments", "custom_tool_call": "input"}
+"""Type of a call to the member that holds what the model wrote."""
+OUTPUTS: Final = {
+    "function_call": "function_call_output",
+    "custom_tool_call": "custom_tool_call_output",
+}
+"""Type of a call to that of its output."""
+TYPES: Final = frozenset(
+    {
+        *CALLS,
+        *OUTPUTS.values(),
+        "additional_tools",
+        "apply_patch_call",
+        "apply_patch_call_output",
+        "code_interpreter_call",
+        "compaction",
+        "compaction_summary",
+        "compaction_trigger",
+        "computer_call",
+        "computer_call_output",
+        "configuration_update",
+        "file_search_call",
+        "image_generation_call",
+        "item_reference",
+        "local_shell_call",
+        "local_shell_call_output",
+        "mcp_approval_request",
+        "mcp_approval_response",
+        "mcp_call",
+        "mcp_list_tools",
+        "message",
+        "program",
+        "program_output",
+        "reasoning",
+        "shell_call",
+        "shell_call_output",
+        "tool_search_call",
+        "tool_search_output",
+        "web_search_call",
+    }
+)
+"""The types of items that the API's reference lists, with those of its own clients."""
+PREFIXES: Final = {
+    "function_call": ("fc_",),
+    "reasoning": ("rs_", "rs-"),  # DeepSeek writes the second
+    "message": ("msg_",),
+}
+"""Type of an item to what its id begins with."""
+SAID: Final = ("output_text", "refusal")
+"""Types of the parts of an assistant's message."""
+SHOWN: Final = ("input_text", "input_image", "input_file", "scoped_content")
+"""Types of the parts of an output."""
+GIVEN: Final = (
+    "input_text",
+    "input_image",
+    "input_audio",
+    "output_text",
+    "refusal",
+    "input_file",
+    "computer_screenshot",
+    "summary_text",
+    "encrypted_content",
+)
+"""Types of the parts of every other message."""

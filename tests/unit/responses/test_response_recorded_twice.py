@@ -223,7 +223,10 @@ def test_processes_that_complete_a_response_at_once_add_its_cost_once(store: Eve
 
 
 def test_the_same_holds_with_asyncio() -> None:
-    """`AsyncUsageBudget` completes what an `AsyncConversation` has recorded."""
+    """`AsyncUsageBudget` completes what an `AsyncConversation` has recorded.
+
+    The request before says that an equal response is another one, whatever its id.
+    """
 
     async def main() -> None:
         async with AsyncEventStore.open("sqlite://") as store:
@@ -235,6 +238,6 @@ def test_the_same_holds_with_asyncio() -> None:
                     await chat.record(response(number))
                     await budget.after_response(response(number), "openai", cost=COST)
             used = await budget.used()
-            assert (used.requests, used.usage) == (3, WHOLE + WHOLE + WHOLE)
+            assert (used.requests, used.usage) == (4, WHOLE + WHOLE + WHOLE + WHOLE)
 
     asyncio.run(main())

@@ -164,6 +164,10 @@ def silent(number: int) -> ModelResponded:
     [
         ("total_tokens", silent(1), "names no tokens"),
         ("input_tokens", responded(cost=Decimal(1)), "names no tokens"),
+        ("input_tokens", responded(output_tokens=5), "names no tokens"),
+        ("output_tokens", responded(input_tokens=5), "names no tokens"),
+        ("total_tokens", responded(input_tokens=5), "names no tokens"),
+        ("total_tokens", responded(output_tokens=5), "names no tokens"),
         ("cost", responded(input_tokens=5), "has no known cost"),
     ],
 )

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from support.provider_contract import BuiltInContract
 
 from eventstore.providers.anthropic import rules as anthropic
 from eventstore.providers.registry import model_rules
@@ -451,7 +449,27 @@ BROKEN = [
     ),
 ]
 
+BROKEN += [
+    pytest.param(
+        ("AN10", "AN11", "AN12"), ["messages[0]"] * 3, [system(), ASK], id="the system comes first"
+    ),
+    *(
+        pytest.param(("AN11", "AN20"), [f"messages[{place}]"] * 2, messages, id=named)
+        for named, place, messages in (
+            ("the system has the last word", 2, [ASK, assistant(text()), system()]),
+            ("the system between users", 1, [ASK, system(), ASK]),
+            (
+                "the system between answers",
+                2,
+                [ASK, assistant(text()), system(), assistant(text())],
+            ),
+        )
+    ),
+]
+
 SOUND = [
+    pytest.param("AN10", [ASK], id="the user comes first"),
+    pytest.param("AN20", [ASK, assistant(text()), ASK], id="no system message"),
     pytest.param(
         "AN01",
         [ASK, assistant(call("a"), call("b")), user(result("b"), result("a"))],
@@ -566,44 +584,13 @@ SOUND = [
 ]
 
 
-@pytest.mark.parametrize(("code", "places", "messages"), BROKEN)
-def test_a_fault_is_reported_once_and_at_its_place(
-    code: str, places: list[str], messages: object
-) -> None:
-    """A history with one kind of fault gives that rule's code at each place, and no other."""
-    assert found(messages) == [(code.rstrip("*"), place) for place in places]
+class TestContract(BuiltInContract):
+    """What all providers have in common."""
 
-
-@pytest.mark.parametrize(("code", "messages"), SOUND)
-def test_a_history_that_keeps_a_rule_breaks_no_other(code: str, messages: object) -> None:
-    """A history that comes close to a fault, but has none, breaks no rule."""
-    assert code in anthropic.RULES
-    assert found(messages) == []
-
-
-# A leading system message is three faults by nature, and many histories end with the assistant:
-# see the tests of these below.
-ALONE = sorted(set(anthropic.RULES) - {"AN10", "AN18", "AN20"})
-
-
-@pytest.mark.parametrize("code", ALONE)
-def test_every_rule_is_seen_to_refuse_and_to_allow(code: str) -> None:
-    """Each row of the table has a history that breaks it alone, and one that does not."""
-    assert any(case.values[0] == code for case in BROKEN)
-    assert any(case.values[0] == code for case in SOUND)
-
-
-@pytest.mark.parametrize("code", ALONE)
-def test_every_violation_carries_the_level_and_the_remedy_of_its_rule(code: str) -> None:
-    """A violation is the row of its rule with the place in dots and the detail filled in."""
-    messages = next(case.values[2] for case in BROKEN if case.values[0] == code)
-    violation = validate(messages, "anthropic")[0]
-    level, _, remedy = anthropic.RULES[code]
-    expected = (code.rstrip("*"), level, remedy)
-    assert (violation.code, violation.level, violation.remedy) == expected
-    path = violation.place.replace("[", ".").replace("]", "")
-    assert violation.message.startswith(f"{path}: ")
-    assert "{" not in violation.message
+    provider = "anthropic"
+    broken = BROKEN
+    sound = SOUND
+    ignored_codes = ("AN18",)
 
 
 def test_the_levels_are_those_of_the_specification() -> None:
@@ -629,26 +616,6 @@ def test_newer_models_refuse_to_go_on_from_the_assistant(last: Message) -> None:
 def test_a_turn_that_the_api_paused_goes_back_as_the_last(last: Message) -> None:
     """The API itself goes on from it, on every model."""
     assert validate([ASK, assistant(text(), served(), last)], "anthropic") == []
-
-
-def test_a_leading_system_message_breaks_three_rules() -> None:
-    """The message is a system message, it comes first, and the user does not speak first."""
-    messages = [system(), ASK]
-    assert found(messages) == [(code, "messages[0]") for code in ("AN10", "AN11", "AN12")]
-
-
-@pytest.mark.parametrize(
-    "messages",
-    [
-        [ASK, assistant(text()), system()],
-        [ASK, system(), ASK],
-        [ASK, assistant(text()), system(), assistant(text()), ASK],
-    ],
-)
-def test_a_system_message_stands_before_an_answer(messages: list[Message]) -> None:
-    """Elsewhere every model refuses it."""
-    place = next(n for n, message in enumerate(messages) if message["role"] == "system")
-    assert found(messages) == [(code, f"messages[{place}]") for code in ("AN11", "AN20")]
 
 
 def test_system_messages_in_a_row_stand_before_an_answer() -> None:
@@ -722,227 +689,3 @@ def test_an_error_of_blank_blocks_is_both_blank_and_silent() -> None:
     """Without its blank block the error would be empty."""
     messages = answered(content=[text(" ")], is_error=True)
     assert [code for code, _ in found(messages)] == ["AN08", "AN09"]
-
-
-def nested(depth: int) -> object:
-    """Return a value nested to this depth."""
-    value: object = "x"
-    for _ in range(depth):
-        value = [{"content": value}]
-    return value
-
-
-@pytest.mark.parametrize(
-    "value",
-    [
-        pytest.param(10**10_000, id="a huge integer"),
-        pytest.param("\ud800", id="a lone surrogate"),
-        pytest.param(nested(50_000), id="deep nesting"),
-        pytest.param("x" * 1_000_000, id="a long text"),
-        pytest.param(b"bytes", id="bytes"),
-        pytest.param(float("nan"), id="not a number"),
-        pytest.param({"a"}, id="a set"),
-        pytest.param(object(), id="an object"),
-    ],
-)
-def test_no_value_anywhere_raises_or_floods_the_message(value: object) -> None:
-    """Any value at any place gives violations that are short and can be written as UTF-8."""
-    places: list[object] = [
-        value,
-        [value],
-        [{"role": value, "content": value}],
-        [{"role": "user", "content": value}],
-        [user(value, text(value), {"type": value}, result(value, content=value, is_error=value))],
-        [
-            assistant(call(value, name=value, input=value), call(value)),
-            user(result(content=[value])),
-        ],
-    ]
-    for messages in places:
-        for violation in validate(messages, "anthropic"):
-            assert len(violation.message.encode()) < 1000
-
-
-def work(messages: list[Message]) -> int:
-    """Return the number of Python and C calls that validation takes."""
-    calls = 0
-
-    def count(*_: object) -> None:
-        nonlocal calls
-        calls += 1
-
-    former = sys.getprofile()
-    sys.setprofile(count)
-    try:
-        validate(messages, "anthropic")
-    finally:
-        sys.setprofile(former)
-    return calls
-
-
-class Id(str):
-    """An id whose comparisons are Python calls, so that a search through a list is counted."""
-
-    __slots__ = ()
-    __hash__ = str.__hash__
-
-    def __eq__(self, other: object) -> bool:
-        return str.__eq__(self, other) is True
-
-
-def ids(count: int) -> list[Id]:
-    """Return this number of ids; none of them is the same object as another."""
-    return [Id(f"toolu_{index}") for index in range(count)]
-
-
-SIZES = {
-    "one turn of parallel calls": lambda n: [
-        ASK,
-        assistant(*map(call, ids(n))),
-        user(*map(result, reversed(ids(n)))),
-    ],
-    "one result a message": lambda n: [
-        ASK,
-        assistant(*map(call, ids(n))),
-        *(user(result(each)) for each in ids(n)),
-    ],
-    "one call a message": lambda n: [
-        ASK,
-        *(assistant(call(each)) for each in ids(n)),
-        user(*map(result, ids(n))),
-    ],
-    "text before each result": lambda n: [
-        assistant(*map(call, ids(n))),
-        *(user(text(), result(each)) for each in ids(n)),
-    ],
-    "calls without results": lambda n: [assistant(*map(call, ids(n)))],
-    "results without calls": lambda n: [user(*map(result, ids(n)))],
-    "one result over and over": lambda n: [
-        assistant(call(Id("a"))),
-        user(*(result(Id("a")) for _ in ids(n))),
-    ],
-    "many turns": lambda n: [
-        each for i in ids(n) for each in (assistant(call(i)), user(result(i)))
-    ],
-}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("shape", SIZES)
-def test_twice_the_history_is_twice_the_work(shape: str) -> None:
-    """The work grows in proportion to the history, also for a turn of 5,000 parallel calls."""
-    half, whole = work(SIZES[shape](2_500)), work(SIZES[shape](5_000))
-    assert half > 2_500
-    assert whole < 2.05 * half
-
-
-@st.composite
-def valid_histories(draw: st.DrawFn) -> list[Message]:
-    """Generate histories of any number of turns and calls, all answered."""
-    history: list[Message] = []
-    for turn in range(draw(st.integers(0, 4))):
-        history.append(user(text()))
-        asked = [f"toolu_{turn}_{index}" for index in range(draw(st.integers(0, 4)))]
-        if asked:
-            history.append(assistant(*map(call, asked)))
-            history.append(user(*map(result, draw(st.permutations(asked)))))
-        history.append(assistant(text()))
-    return history
-
-
-def places_of_results(history: list[Message]) -> list[tuple[int, int]]:
-    """Return the message and block index of each result."""
-    return [
-        (outer, inner)
-        for outer, message in enumerate(history)
-        for inner, block in enumerate(message["content"])
-        if block["type"] == "tool_result"
-    ]
-
-
-@given(valid_histories())
-def test_a_history_with_every_call_answered_is_valid(history: list[Message]) -> None:
-    """Results in any order inside their turn make a valid history."""
-    assert found(history) == []
-
-
-@given(valid_histories(), st.data())
-def test_a_lost_result_breaks_one_rule_alone(history: list[Message], data: st.DataObject) -> None:
-    """Without any one of its results a valid history breaks AN01 once, and names the call."""
-    if not places_of_results(history):
-        return
-    outer, inner = data.draw(st.sampled_from(places_of_results(history)))
-    lost = history[outer]["content"].pop(inner)
-    history[outer]["content"].append(text())
-    [violation] = judged(history)
-    assert (violation.code, violation.place) == ("AN01", f"messages[{outer - 1}]")
-    assert f": {lost['tool_use_id']}. " in violation.message
-
-
-@given(valid_histories())
-def test_splitting_every_message_into_its_blocks_breaks_no_hard_rule(
-    history: list[Message],
-) -> None:
-    """The API merges neighbours, so one message per block is as valid as one per turn."""
-    split = [
-        {"role": message["role"], "content": [block]}
-        for message in history
-        for block in message["content"]
-    ]
-    assert {violation.code for violation in judged(split)} <= {"AN15"}
-
-
-TEXT = st.text(st.characters(exclude_categories=()), max_size=5) | st.sampled_from(["a", "b", " "])
-JUNK = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.just(10**4_000)
-    | st.floats()
-    | TEXT
-    | st.binary(max_size=3)
-    | st.builds(object)
-    | st.sets(st.integers(), max_size=2),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(TEXT | st.integers() | st.none(), inner, max_size=3)
-        | st.tuples(inner)
-    ),
-    max_leaves=5,
-)
-ROLE = st.sampled_from(["user", "assistant", "system", "tool"])
-KIND = st.sampled_from(["text", "tool_use", "tool_result", "thinking", "server_tool_use", "image"])
-
-
-def any_object(**fields: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    """Generate objects with some of these fields, each sometimes junk."""
-    return st.fixed_dictionaries({}, optional={key: each | JUNK for key, each in fields.items()})
-
-
-def blocks(content: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    """Generate content: text, or a list of blocks, some of them junk."""
-    block = any_object(
-        type=KIND,
-        text=TEXT,
-        id=TEXT,
-        tool_use_id=TEXT,
-        name=TEXT,
-        input=JUNK,
-        is_error=st.booleans(),
-        content=content,
-    )
-    return TEXT | st.lists(block | JUNK, max_size=4)
-
-
-MESSAGES = st.lists(any_object(role=ROLE, content=blocks(blocks(JUNK))) | JUNK, max_size=6)
-
-
-@given(MESSAGES | JUNK)
-def test_validation_is_total_deterministic_and_leaves_its_input_alone(messages: object) -> None:
-    """Any messages are validated, with the same result each time, and are not changed."""
-    before = repr(messages)
-    violations = validate(messages, "anthropic")
-    assert validate(messages, "anthropic") == violations
-    assert repr(messages) == before
-    assert all(type(violation) is Violation for violation in violations)
-    assert [violation.code for violation in violations] == sorted(each.code for each in violations)

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from support.provider_contract import BuiltInContract
 
 from eventstore.providers.gemini import rules as gemini
 from eventstore.providers.registry import model_rules
-from eventstore.providers.validation import Violation, is_valid, validate
+from eventstore.providers.validation import is_valid, validate
 
 Content = dict[str, Any]
 
@@ -297,38 +296,12 @@ SOUND = [
 ]
 
 
-@pytest.mark.parametrize(("code", "places", "contents"), BROKEN)
-def test_a_fault_is_reported_once_and_at_its_place(
-    code: str, places: list[str], contents: object
-) -> None:
-    """A history with one kind of fault gives that rule's code at each place, and no other."""
-    assert found(contents) == [(code.rstrip("*"), place) for place in places]
+class TestContract(BuiltInContract):
+    """What all providers have in common."""
 
-
-@pytest.mark.parametrize(("code", "contents"), SOUND)
-def test_a_history_that_keeps_a_rule_breaks_no_other(code: str, contents: object) -> None:
-    """A history that comes close to a fault, but has none, breaks no rule."""
-    assert code in gemini.RULES
-    assert found(contents) == []
-
-
-@pytest.mark.parametrize("code", sorted(gemini.RULES))
-def test_every_rule_is_seen_to_refuse_and_to_allow(code: str) -> None:
-    """Each row of the table has a history that breaks it alone, and one that does not."""
-    assert any(case.values[0] == code for case in BROKEN)
-    assert any(case.values[0] == code for case in SOUND)
-
-
-@pytest.mark.parametrize("code", sorted(gemini.RULES))
-def test_every_violation_carries_the_level_and_the_remedy_of_its_rule(code: str) -> None:
-    """A violation is the row of its rule with the place and the detail filled in."""
-    contents = next(case.values[2] for case in BROKEN if case.values[0] == code)
-    violation = validate(contents, "gemini")[0]
-    level, _, remedy = gemini.RULES[code]
-    assert violation.code == code.rstrip("*")
-    assert (violation.level, violation.remedy) == (level, remedy)
-    assert violation.place in violation.message
-    assert "{place}" not in violation.message
+    provider = "gemini"
+    broken = BROKEN
+    sound = SOUND
 
 
 def test_the_levels_are_those_of_the_specification() -> None:
@@ -347,99 +320,3 @@ def test_a_call_that_is_not_an_object_has_no_name() -> None:
         ("GE04", "contents[2].parts[0].functionResponse.name"),
         ("GE05", "contents[1].parts[0].functionCall"),
     ]
-
-
-@pytest.mark.parametrize(
-    "value", [10**9, "\ud800", "x" * 1_000_000, b"bytes", float("nan"), {"a"}, object()]
-)
-def test_no_value_anywhere_raises_or_floods_the_message(value: object) -> None:
-    """Any value at any place gives violations that are short and can be written as UTF-8."""
-    for contents in (
-        value,
-        [value],
-        [{"role": value, "parts": value}],
-        [user(value, text(value))],
-        [ASK, model(call(value, args=value, id=value)), user(result(value, response=value))],
-        [ASK, model({"functionCall": value}), user({"functionResponse": value})],
-    ):
-        for violation in validate(contents, "gemini"):
-            assert len(violation.message.encode()) < 1000
-
-
-JUNK = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(st.text(max_size=2) | st.none(), inner, max_size=3)
-    ),
-    max_leaves=5,
-)
-BODY = st.fixed_dictionaries(
-    {},
-    optional={
-        "name": st.sampled_from(["f", "g"]) | JUNK,
-        "id": st.sampled_from(["1", "2"]) | JUNK,
-        "args": JUNK,
-        "response": JUNK,
-    },
-)
-PART = st.fixed_dictionaries(
-    {},
-    optional={
-        "text": JUNK,
-        "functionCall": BODY | JUNK,
-        "function_response": BODY | JUNK,
-        "thoughtSignature": JUNK,
-    },
-)
-CONTENT = st.fixed_dictionaries(
-    {},
-    optional={
-        "role": st.sampled_from(["user", "model", "function"]) | JUNK,
-        "parts": st.lists(PART | JUNK, max_size=4) | JUNK,
-    },
-)
-
-
-@given(st.lists(CONTENT | JUNK, max_size=6) | JUNK)
-def test_validation_is_total_deterministic_and_leaves_its_input_alone(contents: object) -> None:
-    """Any contents are validated, with the same result each time, and are not changed."""
-    before = repr(contents)
-    violations = validate(contents, "gemini")
-    assert validate(contents, "gemini") == violations
-    assert repr(contents) == before
-    assert all(type(violation) is Violation for violation in violations)
-    assert [violation.code for violation in violations] == sorted(each.code for each in violations)
-
-
-@st.composite
-def valid_histories(draw: st.DrawFn) -> list[Content]:
-    """Generate histories of any number of turns and calls, all answered."""
-    history: list[Content] = []
-    for _ in range(draw(st.integers(0, 4))):
-        history.append(ASK)
-        names = draw(st.lists(st.sampled_from("abc"), max_size=4))
-        if names:
-            history.append(model(*map(call, names)))
-            history.append(user(*map(result, draw(st.permutations(names)))))
-        history.append(model(text()))
-    return history
-
-
-@given(valid_histories())
-def test_a_history_with_every_call_answered_is_valid(history: list[Content]) -> None:
-    """Responses in any order inside their content make a valid history."""
-    assert found(history) == []
-
-
-@given(valid_histories(), st.data())
-def test_a_lost_response_breaks_one_rule_alone(history: list[Content], data: st.DataObject) -> None:
-    """Without any one of its responses a valid history breaks GE01 once, at the calls."""
-    answers = [n for n, content in enumerate(history) if "functionResponse" in content["parts"][0]]
-    if not answers:
-        return
-    place = data.draw(st.sampled_from(answers))
-    history[place] = user(
-        *history[place]["parts"][1:], *([] if history[place]["parts"][1:] else [text()])
-    )
-    assert found(history) == [("GE01", f"contents[{place - 1}]")]

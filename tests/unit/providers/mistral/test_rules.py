@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from support.provider_contract import BuiltInContract
 
 from eventstore import validate
-from eventstore.providers.mistral import rules as mistral
 
 Message = dict[str, Any]
 ID = "abcDEF123"
@@ -37,11 +37,6 @@ def says(content: object = "done", **more: object) -> Message:
 def result(call_id: object = ID, content: object = "12C", **more: object) -> Message:
     """Return a tool message."""
     return {"role": "tool", "tool_call_id": call_id, "content": content, **more}
-
-
-def found(messages: object) -> list[tuple[str, str, str]]:
-    """Return the code, level and place of each violation."""
-    return [(each.code, each.level, each.place) for each in validate(messages, "mistral")]
 
 
 SYSTEM = {"role": "system", "content": "be brief"}
@@ -180,21 +175,27 @@ BROKEN = [
         id="a text chunk without text",
     ),
     pytest.param("MI03", ["messages"], {"messages": []}, id="an object instead of the list"),
+    pytest.param(
+        "MI03",
+        ["messages[0].content[0].type"],
+        [{"role": "system", "content": [{"type": "image_url"}]}, user()],
+        id="a system message that shows",
+    ),
 ]
 
 FROWNED_AT = [
-    pytest.param("MI02", ["messages[0]"], [calling(call()), result()], id="a call comes first"),
-    pytest.param("MI03", ["messages[0].content"], [user(None)], id="a user message that is null"),
-    pytest.param("MI03", ["messages[1].content"], [user(), says(""), user()], id="nothing said"),
+    pytest.param("MI02*", ["messages[0]"], [calling(call()), result()], id="a call comes first"),
+    pytest.param("MI03*", ["messages[0].content"], [user(None)], id="a user message that is null"),
+    pytest.param("MI03*", ["messages[1].content"], [user(), says(""), user()], id="nothing said"),
     pytest.param(
-        "MI03",
+        "MI03*",
         ["messages[1].content"],
         [user(), says(None, tool_calls=[]), user()],
         id="neither text nor calls",
     ),
-    pytest.param("MI03", ["messages[0]"], [SYSTEM], id="the system has the last word"),
+    pytest.param("MI03*", ["messages[0]"], [SYSTEM], id="the system has the last word"),
     pytest.param(
-        "MI03",
+        "MI03*",
         ["messages[3]"],
         [user(), calling(call()), result(), user()],
         id="a user after a result",
@@ -229,37 +230,12 @@ SOUND = [
 ]
 
 
-@pytest.mark.parametrize(("code", "places", "messages"), BROKEN)
-def test_a_fault_is_reported_once_and_at_its_place(
-    code: str, places: list[str], messages: object
-) -> None:
-    """A history with one kind of fault gives that rule's code at each place, and no other."""
-    assert found(messages) == [(code, "hard", place) for place in places]
+class TestContract(BuiltInContract):
+    """What all providers have in common."""
 
-
-@pytest.mark.parametrize(("code", "places", "messages"), FROWNED_AT)
-def test_a_fault_that_only_older_models_refuse_is_strict(
-    code: str, places: list[str], messages: object
-) -> None:
-    """The code is the same, the level differs."""
-    assert found(messages) == [(code, "strict", place) for place in places]
-
-
-@pytest.mark.parametrize(("code", "messages"), SOUND)
-def test_a_history_that_keeps_a_rule_breaks_no_other(code: str, messages: object) -> None:
-    """A history that comes close to a fault, but has none, breaks no rule."""
-    assert code in mistral.RULES
-    assert found(messages) == []
-
-
-def test_every_rule_is_seen_to_refuse_and_to_allow() -> None:
-    """Each row of the table has a history that breaks it and one that does not."""
-    hard = {"MI01", "MI02", "MI03"}
-    assert {case.values[0] for case in BROKEN} == {case.values[0] for case in SOUND} == hard
-    assert {code.rstrip("*") for code in mistral.RULES} == hard
-    assert {case.values[0] for case in FROWNED_AT} == {
-        code.rstrip("*") for code in mistral.RULES if code.endswith("*")
-    }
+    provider = "mistral"
+    broken = BROKEN + FROWNED_AT
+    sound = SOUND
 
 
 def test_the_message_is_in_the_words_of_the_api() -> None:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from support.provider_contract import BuiltInContract
 
 from eventstore.providers import registry
 from eventstore.providers.openai import rules as openai
-from eventstore.providers.validation import Violation, validate
+from eventstore.providers.validation import validate
 
 Message = dict[str, Any]
 
@@ -372,36 +370,12 @@ SOUND = [
 ]
 
 
-@pytest.mark.parametrize(("code", "places", "messages"), BROKEN)
-def test_a_fault_is_reported_once_and_at_its_place(
-    code: str, places: list[str], messages: object
-) -> None:
-    """A history with one kind of fault gives that rule's code at each place, and no other."""
-    assert found(messages) == [(code, place) for place in places]
+class TestContract(BuiltInContract):
+    """What all providers have in common."""
 
-
-@pytest.mark.parametrize(("code", "messages"), SOUND)
-def test_a_history_that_keeps_a_rule_breaks_no_other(code: str, messages: object) -> None:
-    """A history that comes close to a fault, but has none, breaks no rule."""
-    assert code in openai.RULES
-    assert found(messages) == []
-
-
-@pytest.mark.parametrize("code", sorted(openai.RULES))
-def test_every_rule_is_seen_to_refuse_and_to_allow(code: str) -> None:
-    """Each row of the table has a history that breaks it and one that does not."""
-    assert any(case.values[0] == code for case in BROKEN)
-    assert any(case.values[0] == code for case in SOUND)
-
-
-@pytest.mark.parametrize("code", sorted(openai.RULES))
-def test_every_violation_carries_the_level_and_the_remedy_of_its_rule(code: str) -> None:
-    """A violation is the row of its rule with the place and the detail filled in."""
-    messages = next(case.values[2] for case in BROKEN if case.values[0] == code)
-    violation = validate(messages, "openai")[0]
-    level, _, remedy = openai.RULES[code]
-    assert (violation.code, violation.level, violation.remedy) == (code, level, remedy)
-    assert "{" not in violation.message
+    provider = "openai"
+    broken = BROKEN
+    sound = SOUND
 
 
 def test_the_levels_are_those_of_the_specification() -> None:
@@ -504,198 +478,3 @@ def test_the_registry_takes_another_provider(monkeypatch: pytest.MonkeyPatch) ->
     """A rule book put into the registry is applied like the built-in ones."""
     monkeypatch.setitem(registry._providers, "acme", registry._Provider("", rules=openai))
     assert validate(None, "acme") == validate(None, "openai")
-
-
-def nested(depth: int) -> object:
-    """Return a value nested to this depth."""
-    value: object = "x"
-    for _ in range(depth):
-        value = [{"content": value}]
-    return value
-
-
-@pytest.mark.parametrize(
-    "value",
-    [
-        pytest.param(10**10_000, id="a huge integer"),
-        pytest.param("\ud800", id="a lone surrogate"),
-        pytest.param(nested(50_000), id="deep nesting"),
-        pytest.param("x" * 1_000_000, id="a long text"),
-        pytest.param(b"bytes", id="bytes"),
-        pytest.param(float("nan"), id="not a number"),
-        pytest.param({"a"}, id="a set"),
-        pytest.param(object(), id="an object"),
-    ],
-)
-def test_no_value_anywhere_raises_or_floods_the_message(value: object) -> None:
-    """Any value at any place gives violations that are short and can be written as UTF-8."""
-    places: list[object] = [
-        value,
-        [value],
-        [{"role": value}],
-        [user(value), says(value), says("a", tool_calls=value, function_call=value)],
-        [calling(value, call(value), call("a", value, value), {"function": value, "type": value})],
-        [result(value, value), user([value, {"type": value}, {"type": "text", "text": value}])],
-    ]
-    for messages in places:
-        for violation in validate(messages, "openai"):
-            assert len(violation.message.encode()) < 1000
-
-
-def work(messages: list[Message]) -> int:
-    """Return the number of Python and C calls that validation takes."""
-    calls = 0
-
-    def count(*_: object) -> None:
-        nonlocal calls
-        calls += 1
-
-    former = sys.getprofile()
-    sys.setprofile(count)
-    try:
-        validate(messages, "openai")
-    finally:
-        sys.setprofile(former)
-    return calls
-
-
-class Id(str):
-    """An id whose comparisons are Python calls, so that a search through a list is counted."""
-
-    __slots__ = ()
-    __hash__ = str.__hash__
-
-    def __eq__(self, other: object) -> bool:
-        return str.__eq__(self, other) is True
-
-
-def ids(count: int) -> list[Id]:
-    """Return this number of ids; none of them is the same object as another."""
-    return [Id(f"call_{index}") for index in range(count)]
-
-
-SIZES = {
-    "one turn of parallel calls": lambda n: [
-        calling(*map(call, ids(n))),
-        *map(result, reversed(ids(n))),
-    ],
-    "calls without results": lambda n: [calling(*map(call, ids(n)))],
-    "results without calls": lambda n: [*map(result, ids(n))],
-    "one result over and over": lambda n: [
-        calling(call(Id("a"))),
-        *(result(Id("a")) for _ in ids(n)),
-    ],
-    "many turns": lambda n: [each for i in ids(n) for each in (calling(call(i)), result(Id(i)))],
-    "a run of bare messages": lambda n: [says() for _ in ids(n)],
-}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("shape", SIZES)
-def test_twice_the_history_is_twice_the_work(shape: str) -> None:
-    """The work grows in proportion to the history, also for a turn of 5,000 parallel calls."""
-    half, whole = work(SIZES[shape](2_500)), work(SIZES[shape](5_000))
-    assert half > 2_500
-    assert whole < 2.05 * half
-
-
-@st.composite
-def valid_histories(draw: st.DrawFn) -> list[Message]:
-    """Generate histories of any number of turns and calls, all answered."""
-    history: list[Message] = []
-    for turn in range(draw(st.integers(0, 4))):
-        history.append(user())
-        asked = [f"call_{turn}_{index}" for index in range(draw(st.integers(0, 4)))]
-        if asked:
-            history.append(calling(*map(call, asked)))
-            history.extend(map(result, draw(st.permutations(asked))))
-        history.append(says())
-    return history
-
-
-@given(valid_histories())
-def test_a_history_with_every_call_answered_is_valid(history: list[Message]) -> None:
-    """Results in any order inside their turn make a valid history."""
-    assert found(history) == []
-
-
-@given(valid_histories(), st.data())
-def test_a_lost_result_breaks_one_rule_alone(history: list[Message], data: st.DataObject) -> None:
-    """Without any one of its results a valid history breaks OA01 once, and names the call."""
-    results = [index for index, message in enumerate(history) if message["role"] == "tool"]
-    if not results:
-        return
-    lost = history.pop(data.draw(st.sampled_from(results)))
-    [violation] = validate(history, "openai")
-    assert violation.code == "OA01"
-    assert violation.message.endswith(f": {lost['tool_call_id']}")
-
-
-@given(valid_histories(), st.data())
-def test_a_repeated_result_breaks_one_rule_alone(
-    history: list[Message], data: st.DataObject
-) -> None:
-    """A result that is repeated in its run breaks OA03 once."""
-    results = [index for index, message in enumerate(history) if message["role"] == "tool"]
-    if not results:
-        return
-    index = data.draw(st.sampled_from(results))
-    history.insert(index, dict(history[index]))
-    assert found(history) == [("OA03", f"messages[{index + 1}].tool_call_id")]
-
-
-TEXT = st.text(st.characters(exclude_categories=()), max_size=5) | st.sampled_from(["a", "b", "{}"])
-JUNK = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.just(10**4_000)
-    | st.floats()
-    | TEXT
-    | st.binary(max_size=3)
-    | st.builds(object)
-    | st.sets(st.integers(), max_size=2),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(TEXT | st.integers() | st.none(), inner, max_size=3)
-        | st.tuples(inner)
-    ),
-    max_leaves=5,
-)
-ROLE = st.sampled_from(["system", "developer", "user", "assistant", "tool", "function", "model"])
-KIND = st.sampled_from(["text", "image_url", "refusal", "function", "custom"])
-
-
-def any_object(**fields: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    """Generate objects with some of these fields, each sometimes junk."""
-    return st.fixed_dictionaries({}, optional={key: each | JUNK for key, each in fields.items()})
-
-
-INVOKED = any_object(name=TEXT, arguments=TEXT, input=TEXT)
-MESSAGES = st.lists(
-    any_object(
-        role=ROLE,
-        content=TEXT | st.lists(any_object(type=KIND, text=TEXT) | JUNK, max_size=3),
-        tool_calls=st.lists(
-            any_object(id=TEXT, type=KIND, function=INVOKED, custom=INVOKED) | JUNK, max_size=3
-        ),
-        tool_call_id=TEXT,
-        function_call=INVOKED,
-        refusal=TEXT,
-        audio=JUNK,
-        name=TEXT,
-    )
-    | JUNK,
-    max_size=6,
-)
-
-
-@given(MESSAGES | JUNK)
-def test_validation_is_total_deterministic_and_leaves_its_input_alone(messages: object) -> None:
-    """Any messages are validated, with the same result each time, and are not changed."""
-    before = repr(messages)
-    violations = validate(messages, "openai")
-    assert validate(messages, "openai") == violations
-    assert repr(messages) == before
-    assert all(type(violation) is Violation for violation in violations)
-    assert [violation.code for violation in violations] == sorted(each.code for each in violations)
