@@ -15,8 +15,8 @@
    each later run goes on with it.
 6. What a subagent says and calls is not recorded: the call that began it is.
 7. The arguments that run are those of the log. The host's own `PreToolUse` hooks are wrapped: the
-   start waits for them. Arguments that one has changed are an edit, and of a call that somebody
-   decides on they do not run. What one denies is rejected.
+   start waits for them. Arguments that one has changed are an edit, and do not run where a
+   decision on the call was needed. What one denies is rejected.
 8. Of an exception the hooks have the text, which says whether it leaves a doubt. `with_doubts`
    lets the exception say that.
 """
@@ -48,7 +48,6 @@ from eventstore.integrations.recorded_calls import (
     host_edit,
     is_done,
     may_run,
-    seen_unedited,
     shown_text,
 )
 from eventstore.providers.streaming import streamed_response
@@ -361,7 +360,7 @@ class _Run:
         is_decided = isinstance(tool.status, Approved)
         if call_id in self._denials and isinstance(tool.status, Pending | Approved):
             reason = self._denials.pop(call_id)
-            tool = await self._chat.reject(tool.id, reason, "hook", seen=seen_unedited(tool))
+            tool = await self._chat.reject(tool.id, reason, "hook", seen=tool)
         elif (edit := host_edit(tool, self._edits.pop(call_id, tool.call.arguments))) is not None:
             seen = first_seen(tool)
             tool = await self._chat.approve(tool.id, edit, reason="edited by the host", seen=seen)
@@ -407,7 +406,7 @@ class _Run:
     async def _answer_of(
         self, own: HookCallback, hook: Any, call_id: str | None, context: Any
     ) -> Any:
-        """Return the answer of a hook of the host, without an edit of what somebody decides on."""
+        """Return the answer of a hook of the host, without an edit of what needs a decision."""
         answer: Any = await own(hook, call_id, context)
         said = answer.get("hookSpecificOutput") or {}
         if said.get("permissionDecision") == "deny" or answer.get("decision") == "block":

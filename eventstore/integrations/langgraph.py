@@ -322,10 +322,10 @@ class Ledger:
             for call_id in calls_made(messages)
             if call_id not in given or is_own_text(str(given[call_id].text))
         }
-        told = self._told_of_doubts(messages)
-        return with_answers(told, missing, self._calls.turns()) if missing else told
+        shown = self._with_doubts(messages)
+        return with_answers(shown, missing, self._calls.turns()) if missing else shown
 
-    def _told_of_doubts(self, messages: Sequence[AnyMessage]) -> list[AnyMessage]:
+    def _with_doubts(self, messages: Sequence[AnyMessage]) -> list[AnyMessage]:
         """Return messages whose errors say of calls in doubt that they may have taken effect."""
         if not any(isinstance(m, ToolMessage) and m.status == "error" for m in messages):
             return list(messages)

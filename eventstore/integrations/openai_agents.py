@@ -435,13 +435,13 @@ class _RecordedAgents:
     def _timeout_function(self, own: ToolErrorFunction | None) -> ToolErrorFunction:
         """Return what tells the model of a timeout: that the call may have taken effect, too."""
 
-        async def told(context: RunContextWrapper[Any], error: Exception) -> str:
+        async def text_of(context: RunContextWrapper[Any], error: Exception) -> str:
             given = str(error) if own is None else own(context, error)
             text = await given if inspect.isawaitable(given) else given
             call = await self._ledger.find(str(member(context, "tool_call_id")))
             return text_of_doubt(text, "timeout") if call is not None and call.in_doubt else text
 
-        return told
+        return text_of
 
     def _is_recorded(self, piece: object) -> bool:
         """Return whether the ledger records a model, or the invocation of a tool, already.

@@ -13,9 +13,8 @@
 4. `resume` lets pydantic-ai itself run the calls that are open: validated, with the agent's
    dependencies and hooks. Calls with a recorded answer do not run again.
 5. The arguments that run are those of the log. A call is recorded as it comes out of the hooks of
-   every capability: what these have changed is an edit. Of a call that somebody decides on, it is
-   refused, because pydantic-ai shows the model's arguments. A call that a hook answers has no
-   attempt.
+   every capability: what these have changed is an edit. A call that needs a decision is refused
+   then, because pydantic-ai shows the model's arguments. A call that a hook answers has no attempt.
 6. A run is known by its `run_id`, and in a workflow of DBOS by the id that it had first. What the
    same run says again at the same step is stored once, and its calls are as the log has them. In a
    workflow of Temporal a run is refused.
@@ -67,8 +66,6 @@ except ImportError as error:
     raise missing_extra("pydantic-ai", error) from error
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
     from pydantic_ai import Agent, RunContext
     from pydantic_ai.capabilities.abstract import (
         WrapRunHandler,
@@ -358,14 +355,14 @@ class Ledger(AbstractCapability[Any]):
         """Return a call that needs no decision, with the arguments that the host's code has for it.
 
         Raises:
-            UserError: somebody decides, or has decided, on other arguments.
+            UserError: the decision on the call is one on other arguments.
         """
         edit = host_edit(tool, to_jsonable_python(args, serialize_unknown=True))
         if decides or edit is None or isinstance(tool.status, Approved):
             raise exceptions.UserError(
-                f"a capability has changed the arguments of call {tool.id!r}, on which somebody "
-                "decides, to others than were shown; it did not run: take the change out, or "
-                "approve the call with the arguments that are to run"
+                f"a capability has changed the arguments of call {tool.id!r} to others than those "
+                "that were decided on; it did not run: take the change out, or approve the call "
+                "with the arguments that are to run"
             )
         seen = first_seen(tool)
         return await self.chat.approve(tool.id, edit, reason="edited by the host", seen=seen)

@@ -228,7 +228,7 @@ def played(
 
 
 def test_the_text_of_an_error_tells_of_a_doubt(tmp_path: Path) -> None:
-    """So does the exception under one of the host's own, with `with_doubts`; the model is told."""
+    """With `with_doubts` the exception does, whatever its text is; the model reads of it."""
 
     @tool("refund", "Refund an order", {"number": int})
     async def refund(given: Any) -> Any:

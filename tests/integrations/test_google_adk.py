@@ -494,7 +494,7 @@ FAILED_ON_SERVER = CallToolResult(
 def test_an_error_that_adk_made_into_a_result_is_a_failure(
     answer: Exception | CallToolResult, said: str, in_doubt: bool
 ) -> None:
-    """It is in doubt where the connection broke, or the answer did not come; the model is told."""
+    """A broken connection, or no answer in time, leaves a doubt, and the model reads of it."""
     schema = {"type": "object", "properties": {"number": {"type": "integer"}}}
     server: Any = Bank(answer)
     tool = McpTool(mcp_tool=ServerTool(name="lost", inputSchema=schema), mcp_session_manager=server)
@@ -534,7 +534,7 @@ def test_no_plugin_hides_how_a_tool_ended(error: Exception) -> None:
 
 
 def test_a_plugin_that_refuses_a_call_rejects_it() -> None:
-    """What ADK itself refuses is a failure of kind validation."""
+    """The plugin's reason is in the log, and there is no attempt."""
 
     class Refuses(BasePlugin):
         async def before_tool_callback(self, **_: Any) -> dict[str, str]:

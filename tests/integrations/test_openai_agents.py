@@ -133,7 +133,7 @@ def test_every_agent_of_a_run_is_recorded(by: str) -> None:
 
 
 def test_an_agent_of_another_ledger_is_refused() -> None:
-    """It would record in both conversations; the error names them, and what to give."""
+    """The error names both conversations, and says what to give."""
 
     async def scene(ledger: Ledger) -> None:
         other = Ledger(AsyncEventStore(EventStore.open("sqlite://")).conversation("other"))
@@ -147,7 +147,7 @@ def test_an_agent_of_another_ledger_is_refused() -> None:
 
 @pytest.mark.parametrize("refusal", ["reject_content", "raise_exception"])
 def test_a_guardrail_that_refuses_a_call_rejects_it(refusal: str) -> None:
-    """It sees the arguments that would run, those of an edit; its reason is in the log."""
+    """The guardrail sees the arguments that would run, and its reason is in the log."""
     checked: list[str] = []
 
     @tool_input_guardrail

@@ -324,7 +324,7 @@ class Changes(AbstractCapability[Any]):
 def test_arguments_that_another_capability_has_changed_are_an_edit(
     hook: str, is_outer: bool
 ) -> None:
-    """They are in the log before the tool runs, wherever the ledger stands in the list."""
+    """The log has them before the tool runs, wherever the ledger stands in the list."""
     ran: list[int] = []
 
     def refund(
