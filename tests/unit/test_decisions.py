@@ -294,7 +294,7 @@ def test_an_approval_expires_for_a_deferred_call_and_for_a_retry(
 def test_a_call_whose_approval_has_expired_waits_everywhere(
     store: EventStore, chat: Conversation, clock: FrozenClock
 ) -> None:
-    """Also before something has tried to start it, which the log has not seen yet."""
+    """The log has that only from the first try to start it on."""
     chat.approve("c1", by="ann", expires=HOUR)
     assert pending_approvals(store) == []
     assert [step.action for step in resume_plan(chat.events(), now=store.now()).steps] == ["start"]
@@ -312,7 +312,7 @@ def test_a_call_whose_approval_has_expired_waits_everywhere(
 def test_a_second_approval_does_not_seem_to_change_the_end_of_the_first(
     chat: Conversation, ends: tuple[timedelta | None, timedelta | None]
 ) -> None:
-    """It is refused; told again as it was, it is the same decision."""
+    """The same decision may be told again."""
     first, second = ends
     chat.approve("c1", by="ann", expires=first)
     with pytest.raises(IllegalTransition, match="the first decision stands"):
