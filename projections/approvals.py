@@ -11,6 +11,7 @@ import msgspec
 from eventstore import EventStore, FunctionCall, Pending, Tool
 from eventstore.domain.equal_calls import value_of
 from eventstore.domain.one_line import one_line
+from eventstore.domain.recovery import has_expired
 from projections.formatting import NotebookText, arguments_text, quoted_name
 from projections.unsettled_calls import UnsettledCalls
 
@@ -47,7 +48,9 @@ class PendingApproval(NotebookText, msgspec.Struct, frozen=True, gc=False):
     def of(cls, conversation_id: str, tool: Tool) -> PendingApproval:
         """Return the approval that a pending call waits for."""
         call, status = tool.effective_call, tool.status
-        waits = status if isinstance(status, Pending) else Pending()
+        waits = Pending(reason="its approval has expired")
+        if isinstance(status, Pending):
+            waits = status
         return cls(
             conversation_id=conversation_id,
             call_id=tool.id,
@@ -77,10 +80,15 @@ class PendingApproval(NotebookText, msgspec.Struct, frozen=True, gc=False):
         return FunctionCall(self.name, self.arguments, self.call_id, self.raw)
 
 
-def approvals_among(calls: UnsettledCalls) -> list[PendingApproval]:
-    """Return the calls that wait for a decision, the longest wait first."""
+def approvals_among(calls: UnsettledCalls, now: int | None = None) -> list[PendingApproval]:
+    """Return the calls that wait for a decision, the longest wait first.
+
+    So do those whose approval has expired by `now`, in microseconds since 1970 UTC.
+    """
     return inbox(
-        PendingApproval.of(name, tool) for name, tool in calls.unsettled() if tool.is_pending
+        PendingApproval.of(name, tool)
+        for name, tool in calls.unsettled()
+        if tool.is_pending or has_expired(tool, now)
     )
 
 
@@ -109,6 +117,8 @@ def pending_approvals(store: EventStore) -> list[PendingApproval]:
     """Return the calls of all conversations that wait for a decision, the longest wait first.
 
     The log is read from its beginning, in bounded memory; `Projector` keeps the same in a table.
-    Every pending call is listed: which of them a person must decide on is for your agent to say.
+    Every pending call is listed, and every one whose approval has expired: which of them a person
+    must decide on is for your agent to say.
     """
-    return approvals_among(UnsettledCalls().extend(store.read()))
+    calls = UnsettledCalls().extend(store.read())
+    return approvals_among(calls, store.now())

@@ -231,6 +231,8 @@ def _reason(action: Action, tool: Tool) -> str:
 
 def _reason_of_wait(action: Action, tool: Tool) -> str:
     if type(tool.status) is not Pending:
+        if action == "waiting":
+            return "its approval has expired: it waits for a decision"
         return f"it was approved{' after it paused' if tool.attempts else ' and never started'}"
     waits = action == "waiting"
     return f"it never started, and {'waits for a decision' if waits else 'needs no approval'}"

@@ -31,6 +31,10 @@ def pytest_configure(config: pytest.Config) -> None:
         config.add_cleanup(ServerRoom().close)
         # A worker gets a few tests at a time, so that none is left with all the long ones.
         config.option.maxschedchunk = config.option.maxschedchunk or TESTS_AT_ONCE
+    worker = getattr(config, "workerinput", {}).get("workerid", "gw0")
+    if int(worker[2:]) % 2 and config.args_source is pytest.Config.ArgsSource.TESTPATHS:
+        # Two workers meet half-way, and each finds what the other has compiled.
+        config.args.reverse()
 
 
 @pytest.hookimpl(wrapper=True)
@@ -44,9 +48,12 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark tests, before `-m` chooses from them, and begin with the longest ones."""
+    """Mark tests, before `-m` chooses from them, and begin with the longest ones.
+
+    Every worker has them in one order, whichever way it has collected them.
+    """
     tiers.mark(items)
-    items.sort(key=tiers.rank)
+    items.sort(key=lambda item: (tiers.rank(item), str(item.path)))
 
 
 @pytest.fixture

@@ -213,7 +213,9 @@ def _approved(
 ) -> Tool:
     if tool is None or type(tool.status) is not Pending:
         if tool is not None and type(tool.status) is Approved:
-            if same_json(tool.status.edited_call, event.edited_call):
+            # The same decision, told again, ends a moment later.
+            ends_alike = (tool.expires_at is None) is (event.expires_at is None)
+            if same_json(tool.status.edited_call, event.edited_call) and ends_alike:
                 return tool
             raise IllegalTransition(
                 "Approved", "approved", tool.id, "the first decision stands: go on with it"

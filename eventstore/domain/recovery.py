@@ -23,7 +23,15 @@ from eventstore.domain.events import (
     ToolRunning,
 )
 from eventstore.domain.failure import Failure
-from eventstore.domain.statuses import Completed, Failed, Pending, Rejected, Running, ToolStatus
+from eventstore.domain.statuses import (
+    Approved,
+    Completed,
+    Failed,
+    Pending,
+    Rejected,
+    Running,
+    ToolStatus,
+)
 from eventstore.domain.tool import Tool
 
 Action: TypeAlias = Literal[
@@ -110,8 +118,8 @@ def next_action(
     - done: there is nothing to do.
     - scheduled: the call was deferred to a time that has not come. Without `now` (microseconds
       since 1970 UTC) it never has.
-    - waiting: the call never started or paused, and a person has to decide first, or to correct its
-      arguments.
+    - waiting: the call never started or paused, or its approval has ended by `now`. A person has to
+      decide first, or to correct its arguments.
     - start: the call never started, or its time has come. It may be started.
 
     `needs_approval` says whether a person has to decide on a pending call; without it every pending
@@ -137,7 +145,18 @@ def _next_of_unstarted(
 ) -> Action:
     if not is_due(tool.status, now):
         return "scheduled"
-    return "waiting" if _waits_for_person(tool, needs_approval) else "start"
+    if has_expired(tool, now) or _waits_for_person(tool, needs_approval):
+        return "waiting"
+    return "start"
+
+
+def has_expired(tool: Tool, now: int | None) -> bool:
+    """Return whether an approval has ended by `now`, before its attempt began.
+
+    The log has that from the first try to start the call on.
+    """
+    is_over = tool.expires_at is not None and now is not None and now >= tool.expires_at
+    return is_over and type(tool.status) is Approved
 
 
 def _waits_for_person(tool: Tool, needs_approval: Callable[[Tool], bool] | None) -> bool:

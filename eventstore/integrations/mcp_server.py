@@ -14,21 +14,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from eventstore.aio.conversation import AsyncConversation
-from eventstore.domain.leases import DEFAULT_LEASE_SECONDS
 from eventstore.integrations.extras import missing_extra
 from eventstore.integrations.mcp import RemoteToolError, result_of
-from eventstore.integrations.recorded_calls import validation_failure
+from eventstore.integrations.recorded_calls import (
+    AsyncRecordedCalls,
+    shown_text,
+    validation_failure,
+)
 
 try:
     from mcp.server.mcpserver import MCPServer
     from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
-    from mcp.types import CallToolResult
+    from mcp.types import CallToolResult, TextContent
     from pydantic import ValidationError
 except ImportError as error:
     raise missing_extra("mcp", error) from error
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from mcp.server.mcpserver import Context
     from mcp.types import InputRequiredResult
@@ -42,16 +45,23 @@ class RecordedServer(MCPServer[Any]):
 
     `chat` is the conversation of all calls. Where clients have one each, it is a function that
     returns the conversation of a request's `Context` (None for a call from inside the server).
+
+    A client that had no answer may ask again: a call with the name and arguments of one in doubt
+    is rejected, and answered with an error that says so. `read_only` names the tools that may run
+    again all the same.
     """
 
     def __init__(
         self,
         chat: AsyncConversation | Callable[[Context[Any, Any] | None], AsyncConversation],
         name: str | None = None,
+        *,
+        read_only: Collection[str] = (),
         **options: Any,
     ) -> None:
         super().__init__(name, **options)
         self._chat = chat
+        self._read_only = read_only
 
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
@@ -59,7 +69,11 @@ class RecordedServer(MCPServer[Any]):
         """Record a call, run its tool, and record how it ended."""
         chat = self._chat if isinstance(self._chat, AsyncConversation) else self._chat(context)
         call = await chat.request(name, arguments)
-        async with chat.running(call.id, lease=DEFAULT_LEASE_SECONDS) as attempt:
+        calls = AsyncRecordedCalls(chat, "mcp", read_only=self._read_only)
+        async with calls.running(call) as attempt:
+            if attempt is None:
+                text = shown_text(await calls.answer(await calls.now(call)))
+                return CallToolResult(content=[TextContent(type="text", text=text)], is_error=True)
             try:
                 answer = await super().call_tool(name, arguments, context)
             except ToolError as error:

@@ -236,6 +236,35 @@ def test_a_request_that_the_client_gives_up_is_recorded_as_cancelled() -> None:
     assert failure_of(cancelled).code == "cancelled"
 
 
+@pytest.mark.parametrize("read_only", [False, True])
+def test_a_call_equal_to_one_in_doubt_does_not_run(read_only: bool) -> None:
+    """The client had no answer, and asks again; a tool that only reads may."""
+    ran: list[int] = []
+
+    def pay(number: int) -> str:
+        """Pay an order; the bank's answer is lost the first time."""
+        ran.append(number)
+        if len(ran) == 1:
+            raise ConnectionResetError("the bank hung up")
+        return "paid"
+
+    async def run() -> None:
+        async with AsyncEventStore.open("sqlite://") as store:
+            chat = store.conversation("orders")
+            server = RecordedServer(chat, "orders", read_only=["pay"] if read_only else [])
+            server.add_tool(pay)
+            async with Client(server) as client:
+                await client.call_tool("pay", {"number": 7})
+                again = await client.call_tool("pay", {"number": 7})
+                other = await client.call_tool("pay", {"number": 8})
+            assert again.is_error is not read_only
+            assert ("asks for the same as the call" in again.content[0].text) is not read_only
+            assert not other.is_error
+
+    asyncio.run(run())
+    assert ran == ([7, 7, 8] if read_only else [7, 8])
+
+
 def test_calls_at_once_have_ends_of_their_own() -> None:
     """Each has its own result."""
 

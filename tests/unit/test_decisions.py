@@ -291,6 +291,35 @@ def test_an_approval_expires_for_a_deferred_call_and_for_a_retry(
     assert desk("start", "c2").attempts == 2
 
 
+def test_a_call_whose_approval_has_expired_waits_everywhere(
+    store: EventStore, chat: Conversation, clock: FrozenClock
+) -> None:
+    """The log has that only from the first try to start it on."""
+    chat.approve("c1", by="ann", expires=HOUR)
+    assert pending_approvals(store) == []
+    assert [step.action for step in resume_plan(chat.events(), now=store.now()).steps] == ["start"]
+    clock.advance(3601)
+    (waiting,) = pending_approvals(store)
+    assert (waiting.call_id, waiting.reason) == ("c1", "its approval has expired")
+    (step,) = resume_plan(chat.events(), now=store.now()).steps
+    assert (step.action, step.reason) == (
+        "waiting",
+        "its approval has expired: it waits for a decision",
+    )
+
+
+@pytest.mark.parametrize("ends", [(None, HOUR), (HOUR, None)])
+def test_a_second_approval_does_not_seem_to_change_the_end_of_the_first(
+    chat: Conversation, ends: tuple[timedelta | None, timedelta | None]
+) -> None:
+    """The same decision may be told again."""
+    first, second = ends
+    chat.approve("c1", by="ann", expires=first)
+    with pytest.raises(IllegalTransition, match="the first decision stands"):
+        chat.approve("c1", by="bob", expires=second)
+    assert chat.approve("c1", by="ann", expires=first).status == chat.tool("c1").status
+
+
 @pytest.mark.parametrize(
     ("expires", "error"),
     [
