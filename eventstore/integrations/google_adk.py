@@ -667,9 +667,10 @@ def _failure(tool: BaseTool, result: object) -> Failure | None:
     if isinstance(reason, str) and reason.startswith(_MCP_ERRORS):
         _, _, text = reason.partition(": ")
         return failure_of_text(text, leaves_doubt=not reason.startswith(_MCP_ERRORS[0]))
-    detected = getattr(tool, "_detect_error_in_response", None)
-    if detected is None or detected(result) is None:
-        return None
+    detect = getattr(type(tool), "_detect_error_in_response", None)
+    is_of_host = detect is getattr(FunctionTool, "_detect_error_in_response", None)
+    if detect is None or is_of_host or detect(tool, result) is None:
+        return None  # what a function of the host returns is its result, whatever the keys
     return failure_of_text(_error_text(result))
 
 

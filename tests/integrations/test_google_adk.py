@@ -510,6 +510,25 @@ def test_an_error_that_adk_made_into_a_result_is_a_failure(
     played("sqlite://", scene)
 
 
+def test_what_a_function_of_the_host_returns_is_its_result() -> None:
+    """ADK's telemetry counts such a dict as an error; the log keeps it whole."""
+    returned = {"error": "no such order", "looked_in": ["archive"]}
+
+    def lost(number: int) -> dict[str, Any]:
+        """Find an order."""
+        return returned
+
+    async def scene(ledger: Ledger) -> None:
+        shop = await Shop(ledger, SCRIPT, lost).opened()
+        assert words(await shop.hears("Order 7?")) == DONE
+        call = await shop.call()
+        assert isinstance(call.status, Completed)
+        assert call.response is not None
+        assert call.response.result == returned
+
+    played("sqlite://", scene)
+
+
 @pytest.mark.parametrize("error", [TimeoutError("no answer"), ValueError("no such order")])
 def test_no_plugin_hides_how_a_tool_ended(error: Exception) -> None:
     """One before the ledger answers to an error, but not where the call may have taken effect."""
