@@ -52,28 +52,17 @@ def _encode_call(event: Any) -> Encoded:
     try:
         # Their fingerprint measures arguments that have one of their own.
         stored, payload = codec.as_stored(event, measured=getattr(call, "raw", "") is None)
-    except UnencodableEvent as error:
-        refused = error
-    else:
-        return stored, payload, _digest_of_stored(stored, call)
-    _require_json(call)  # its error names the path in the arguments
-    raise refused
-
-
-def _digest_of_stored(stored: Any, call: Any) -> Any:
-    """Return the digest of an event's call as it is stored.
-
-    Raises:
-        UnhashableArguments: JSON changed the arguments that were given.
-    """
-    kept = getattr(stored, "call" if type(stored) is ToolPending else "edited_call")
+    except UnencodableEvent:
+        _require_json(call)  # its error names the path in the arguments
+        raise
+    kept = stored.call if type(stored) is ToolPending else stored.edited_call
     try:
         is_same = kept == call
     except Exception:  # noqa: BLE001 - a subclass of dict may raise anything
         is_same = False
-    if not is_same:
+    if not is_same:  # JSON has changed the arguments that were given
         _require_json(call)
-    return kept.digest()
+    return stored, payload, kept.digest()
 
 
 def _encode_plain(event: Any) -> Encoded:
