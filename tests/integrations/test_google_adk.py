@@ -510,7 +510,7 @@ def test_an_error_that_adk_made_into_a_result_is_a_failure(
     played("sqlite://", scene)
 
 
-def test_what_a_function_of_the_host_returns_is_its_result() -> None:
+def test_a_function_of_the_host_may_return_an_error() -> None:
     """ADK's telemetry counts such a dict as an error; the log keeps it whole."""
     returned = {"error": "no such order", "looked_in": ["archive"]}
 
