@@ -135,8 +135,12 @@ _LOST_CODES = frozenset(
 _TOO_LARGE_ANSWER = re.compile("[Rr]eceived message larger than max")
 _NOT_CONNECTED = re.compile("failed to connect to all addresses|DNS resolution failed")
 
-# The MCP SDK's own code of a request without an answer, and of a connection that was closed.
-_MCP_LOST = frozenset({408, -32000, -32001})
+# The MCP SDK's own codes: no answer in time, a closed connection, an answer that cannot be read.
+_MCP_LOST = frozenset({408, -32000, -32001, -32700})
+# Its own texts of an answer over HTTP that is none of the protocol, such as that of a gateway.
+_MCP_NO_ANSWER = re.compile(
+    "Server returned an error response|Unexpected content type: |server answered a request with 202"
+)
 
 _FIRST_SIGNAL = 128  # what a shell adds to the number of the signal that ended a program
 _TIMED_OUT = 124  # of the program `timeout`
@@ -237,7 +241,8 @@ def _of_subprocess(error: Any) -> Sign | None:
 def _of_mcp(error: Any) -> Sign | None:
     """Return the sign of an answer that the MCP SDK made itself."""
     code = dig(error, "error", "code") or dig(error, "code")
-    return Sign.DOUBT if code in _MCP_LOST else None
+    is_lost = code in _MCP_LOST or _MCP_NO_ANSWER.match(str(error))
+    return Sign.DOUBT if is_lost else None
 
 
 def _each(packages: str, judge: Callable[[Any], Sign | None]) -> Iterable[Any]:

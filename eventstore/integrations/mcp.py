@@ -15,18 +15,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from eventstore.dispatch import FunctionTool
-from eventstore.domain.failure import ErrorKind, Failure, classify
+from eventstore.domain.failure import ErrorKind, Failure
 from eventstore.domain.messages import Image, Part, Text
 from eventstore.integrations.extras import missing_extra
+from eventstore.integrations.mcp_failures import remote_kind
 
 try:
     from jsonschema import Draft202012Validator
     from jsonschema.exceptions import best_match
     from jsonschema.validators import validator_for
-    from mcp import Client, ClientSession, MCPError
+    from mcp import Client, ClientSession
     from mcp.types import ImageContent, PaginatedRequestParams, TextContent
 except ImportError as error:
     raise missing_extra("mcp", error) from error
@@ -37,9 +38,6 @@ if TYPE_CHECKING:
 
     from eventstore.domain.calls import FunctionCall
     from eventstore.domain.json_types import JsonObject
-
-_REFUSED: Final = (-32601, -32602)
-"""The protocol's codes for an unknown method, or tool, and for wrong parameters."""
 
 
 class RemoteToolError(Exception):
@@ -57,7 +55,7 @@ class RemoteTool(FunctionTool[..., Any]):
             call,
             tool.name,
             description=tool.description or "",
-            **{"classify": _kind_of, **options},
+            **{"classify": remote_kind, **options},
         )
         self._schema: JsonObject = tool.input_schema
         self._validator = validator_for(self._schema, default=Draft202012Validator)(self._schema)
@@ -155,9 +153,3 @@ def _part(block: object) -> Part:
         return Image(data=block.data, media_type=block.mime_type)
     described: Any = block  # a sound, a resource, or a link to one
     return Text(described.model_dump_json(by_alias=True, exclude_none=True))
-
-
-def _kind_of(error: BaseException) -> ErrorKind:
-    if isinstance(error, MCPError) and error.code in _REFUSED:
-        return ErrorKind.VALIDATION
-    return classify(error)

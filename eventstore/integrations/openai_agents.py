@@ -15,7 +15,7 @@
 6. A guardrail that refuses a call rejects it in the log. It sees the arguments that would run.
 
 A tool with a `failure_error_function` of its own hides its exceptions: what that returns is
-recorded as the result.
+recorded as the result. The tools of an MCP server hide none; see `openai_agents_mcp`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import time
 import weakref
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final
 
@@ -69,6 +69,8 @@ try:
     from agents.memory import SessionABC
     from openai.types.responses import ResponseOutputItem
     from pydantic import TypeAdapter
+
+    from eventstore.integrations.openai_agents_mcp import RemoteEnds, WatchedServer, words_of
 except ImportError as error:
     raise missing_extra("openai-agents", error) from error
 
@@ -112,6 +114,7 @@ class Ledger(SessionABC):
         self.session_settings = None
         self._calls = AsyncRecordedCalls(chat, "openai-agents", read_only=read_only)
         self._errors: dict[str, Exception] = {}  # by the call whose tool raised it
+        self.remote_ends: RemoteEnds = {}
         self._replayed: ModelResponse | None = None
         self._resumed_history: list[JsonObject] | None = (
             None  # what comes before the replayed calls
@@ -325,16 +328,25 @@ class Ledger(SessionABC):
             except ModelBehaviorError as refused:
                 await attempt.fail(validation_failure(refused))
                 raise
-            failed = self._errors.pop(context.tool_call_id, None)
-            if isinstance(failed, ModelBehaviorError):
-                await attempt.fail(validation_failure(failed))
-            elif failed is not None:
+            except Exception:
+                if (ended := self.remote_ends.pop(found.id, None)) is not None:
+                    await attempt.fail(ended)
+                raise
+            is_remote = found.id in self.remote_ends
+            failed = self._failure_of(found, context.tool_call_id)
+            if failed is not None:
                 await attempt.fail(failed)
                 if attempt.tool.in_doubt:
                     return shown_text(await self._calls.answer(attempt.tool))
             else:
-                await attempt.complete(plain(result))
+                await attempt.complete(plain(words_of(result) if is_remote else result))
             return result
+
+    def _failure_of(self, call: Tool, call_id: str) -> Exception | Failure | None:
+        """Return why the tool of a call has failed; None if it has not."""
+        raised = self._errors.pop(call_id, None)
+        failed = self.remote_ends.pop(call.id, None) or raised
+        return validation_failure(failed) if isinstance(failed, ModelBehaviorError) else failed
 
     async def _prepare_replay(self, turns: Sequence[Turn]) -> None:
         """Let the next request be answered with the open calls of the last response, if any are."""
@@ -384,7 +396,19 @@ class _RecordedAgents:
             self.of(other) if isinstance(other, Agent) else self._handoff(other)
             for other in agent.handoffs
         ]
+        copied.mcp_servers = [self._server(server) for server in agent.mcp_servers]
+        copied.get_mcp_tools = partial(self._mcp_tools, copied)  # type: ignore[method-assign]
         return copied
+
+    async def _mcp_tools(self, agent: Agent[Any], context: RunContextWrapper[Any]) -> list[Any]:
+        """Return the tools of an agent's servers, recorded; each turn has new ones."""
+        tools = await type(agent).get_mcp_tools(agent, context)
+        return [self._tool(tool) if isinstance(tool, FunctionTool) else tool for tool in tools]
+
+    def _server(self, server: Any) -> Any:
+        if isinstance(server, WatchedServer):  # of a run that goes on with the last one's agent
+            return server
+        return WatchedServer(server, self._ledger.remote_ends)
 
     def _handoff(self, handoff: Handoff[Any, Any]) -> Handoff[Any, Any]:
         """Return a handoff to the copy of the agent that it gives, whichever that is."""

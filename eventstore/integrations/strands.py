@@ -20,6 +20,7 @@
 
 from __future__ import annotations
 
+import copy
 import time
 from typing import TYPE_CHECKING, Any, Final
 
@@ -28,6 +29,7 @@ from eventstore.domain.decision_errors import CallChanged
 from eventstore.domain.failure import ErrorKind, Failure
 from eventstore.domain.statuses import Approved, Failed, Pending
 from eventstore.integrations.extras import missing_extra
+from eventstore.integrations.mcp_failures import remote_failure
 from eventstore.integrations.recorded_calls import (
     AsyncRecordedCalls,
     first_seen,
@@ -52,6 +54,7 @@ try:
     from strands.middleware import ExecuteToolStage
     from strands.plugins import Plugin
     from strands.types._events import ToolInterruptEvent, ToolResultEvent
+    from strands.types.exceptions import MCPClientInitializationError
 except ImportError as error:
     raise missing_extra("strands", error) from error
 
@@ -61,6 +64,7 @@ if TYPE_CHECKING:
     from strands import Agent
     from strands.agent import AgentResult
     from strands.middleware.stages import ExecuteToolContext
+    from strands.types.tools import AgentTool
 
     from eventstore.aio.attempt import AsyncAttempt
     from eventstore.domain.revision import Revision
@@ -230,12 +234,14 @@ class Ledger(Plugin):
                     yield event
                 return
             use = {**context.tool_use, "input": attempt.arguments}
-            async for event in proceed(context.replace(tool_use=use)):
+            errors: list[Exception] = []
+            watched = _watched(context.tool, errors)
+            async for event in proceed(context.replace(tool=watched, tool_use=use)):
                 if isinstance(event, ToolInterruptEvent):
                     self._interrupted[tool.id] = seen_at_pause(attempt.tool)
                     await attempt.pause(reason=event.interrupts[0].name)
                 elif isinstance(event, ToolResultEvent):
-                    await _end(attempt, event)
+                    await _end(attempt, event, _remote_failure(watched, event, errors))
                     self._failed_in[tool.id] = cycle
                     if attempt.tool.in_doubt:
                         answer = await self._answered(attempt.tool, context)
@@ -279,17 +285,55 @@ class Ledger(Plugin):
         }
 
 
-async def _end(attempt: AsyncAttempt, event: ToolResultEvent) -> None:
-    """Record the end of an attempt, with the tool's own exception if it failed."""
+async def _end(attempt: AsyncAttempt, event: ToolResultEvent, remote: Failure | None) -> None:
+    """Record the end of an attempt, with the tool's own exception if it failed.
+
+    `remote` is its failure if no server has answered.
+    """
     error, result = event.exception, event.tool_result
     if result["status"] != "error":
         await attempt.complete(_value(result))
     elif error is None:
-        await attempt.fail(_text(result))
+        await attempt.fail(_text(result) if remote is None else remote)
     elif isinstance(error.__cause__, ValidationError):  # which strands wraps in a ValueError
         await attempt.fail(validation_failure(error))
     else:
         await attempt.fail(error)
+
+
+def _is_remote(tool: AgentTool) -> bool:
+    """Return whether a tool is one of an MCP server; strands loads `mcp` for those alone."""
+    return any(cls.__name__ == "MCPAgentTool" for cls in type(tool).__mro__)
+
+
+def _watched(tool: Any, errors: list[Exception]) -> AgentTool:
+    """Return a tool that keeps the errors of its MCP client, of which strands gives the text."""
+    if not _is_remote(tool):
+        return tool
+    copied, client = copy.copy(tool), copy.copy(tool.mcp_client)
+    answer = client._handle_tool_execution_error  # noqa: SLF001 - nothing public has the exception
+
+    def answer_kept(tool_use_id: str, exception: Exception) -> Any:
+        errors.append(exception)
+        return answer(tool_use_id, exception)
+
+    client._handle_tool_execution_error = answer_kept  # type: ignore[method-assign]  # noqa: SLF001
+    copied.mcp_client = client
+    return copied
+
+
+def _remote_failure(
+    tool: AgentTool, event: ToolResultEvent, errors: list[Exception]
+) -> Failure | None:
+    """Return the failure of a call to an MCP server that gave no answer; None of any other."""
+    if not _is_remote(tool) or "isError" in event.tool_result:
+        return None
+    if not errors:
+        return Failure(ErrorKind.INTERNAL, _text(event.tool_result), in_doubt=True)
+    error = errors[-1]
+    if isinstance(error, MCPClientInitializationError):  # nothing was sent
+        return Failure.from_exception(error)
+    return remote_failure(error)
 
 
 def _value(result: Any) -> Any:

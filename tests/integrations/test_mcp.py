@@ -94,6 +94,11 @@ def server_of() -> MCPServer:
         """Refuse, as the protocol has it."""
         raise MCPError(code=-32602, message="no such order")
 
+    @server.tool()
+    def ended(code: int, text: str) -> str:
+        """End as the client of the package tells it."""
+        raise MCPError(code=code, message=text)
+
     return server
 
 
@@ -137,6 +142,24 @@ def test_an_error_of_the_protocol_is_of_kind_validation(tmp_path: Path) -> None:
     tool, _ = asyncio.run(dispatched(url_in(tmp_path), "refused", {}))
     assert isinstance(tool.status, Failed)
     assert tool.status.failure.kind == "validation"
+
+
+@pytest.mark.parametrize(
+    ("code", "text", "in_doubt"),
+    [
+        (-32000, "Connection closed", True),
+        (-32001, "Request timed out", True),
+        (-32700, "Failed to parse JSON response", True),
+        (-32603, "Server returned an error response", True),  # of a gateway, over HTTP
+        (-32600, "Unexpected content type: text/html", True),
+        (-32600, "Session terminated", False),
+    ],
+)
+def test_an_error_that_the_client_made_is_no_answer(code: int, text: str, in_doubt: bool) -> None:
+    """The request was sent, and nothing of the server says what became of it."""
+    tool, _ = asyncio.run(dispatched("sqlite://", "ended", {"code": code, "text": text}))
+    assert isinstance(tool.status, Failed)
+    assert tool.in_doubt is in_doubt
 
 
 def test_arguments_are_refused_by_the_schema_of_the_server(tmp_path: Path) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +20,21 @@ from agents import (
     ModelBehaviorError,
     ToolGuardrailFunctionOutput,
     ToolInputGuardrailTripwireTriggered,
+    UserError,
     function_tool,
     handoff,
     set_tracing_disabled,
     tool_input_guardrail,
 )
+from agents.mcp import MCPServerStdio
 from agents.testing import ScriptedModel, assistant_message, function_call
+from mcp import MCPError
+from mcp.server.mcpserver import MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
 
 from eventstore import AsyncEventStore, Completed, EventStore, Failed, Pending, Rejected
 from eventstore.integrations.openai_agents import Ledger
+from projections import resume_plan
 
 
 class TestOpenAIAgents(ScenesWithoutReads):
@@ -299,3 +307,103 @@ def test_a_conversation_of_the_blocking_store_is_refused() -> None:
     """The error names the store to open."""
     with EventStore.open("sqlite://") as store, pytest.raises(TypeError, match="AsyncEventStore"):
         Ledger(store.conversation("c"))  # type: ignore[arg-type]
+
+
+class InMemory(MCPServerStdio):
+    """A server of the SDK that is asked without a process."""
+
+    def __init__(self, *tools: Callable[..., Any], **options: Any) -> None:
+        super().__init__({"command": "none"}, **options)
+        self._server = MCPServer("bank")
+        for tool in tools:
+            self._server.add_tool(tool)
+
+    def create_streams(self) -> Any:
+        """Return what the client of the `mcp` package connects to in memory."""
+        return self._server
+
+
+REFUND_1 = [function_call("refund", '{"number": 1}', call_id="a")]
+
+
+def last_output(model: ScriptedModel) -> str:
+    """Return what a model was last told of a call."""
+    assert model.last_call is not None
+    (output,) = [item["output"] for item in model.last_call.input if "output" in item]  # type: ignore[operator]
+    return str(output)
+
+
+def test_a_call_to_a_server_that_dies_runs_once(tmp_path: Path) -> None:
+    """`resume` tells the model that the call is in doubt, and does not run it again."""
+    effects = tmp_path / "effects"
+    script = str(Path(__file__).with_name("bank_server.py"))
+    params: Any = {"command": sys.executable, "args": [script, str(effects)]}
+
+    async def scene(ledger: Ledger) -> None:
+        model = ScriptedModel([REFUND_1, [assistant_message("I shall check.")]])
+        for again in (False, True, True):
+            server = MCPServerStdio(params, client_session_timeout_seconds=60)
+            async with server:
+                agent = Agent("support", model=model, mcp_servers=[server])
+                if again:
+                    await ledger.resume(agent)
+                else:  # the next turn has no server to list the tools of
+                    with pytest.raises(MCPError, match="Connection closed"):
+                        await ledger.run(agent, "Refund order 1.")
+            assert (await ledger.chat.tools())["a"].in_doubt
+            plan = resume_plan([recorded async for recorded in ledger.chat.events()])
+            assert (len(plan.safe), len(plan.unknown)) == (0, 1)
+        assert "Connection closed. This call may have taken effect" in last_output(model)
+
+    with_ledger(url_in(tmp_path), scene)
+    assert effects.read_text() == "1\n"
+
+
+ENDS: dict[str, tuple[Exception | None, bool]] = {
+    "refunded 1": (None, False),
+    "above the limit": (ToolError("above the limit"), False),
+    "no such order": (MCPError(-32602, "no such order"), False),
+    "Request timed out": (MCPError(-32001, "Request timed out"), True),
+}
+"""What a server's tool raises, and whether the call is in doubt, by the text that is recorded."""
+
+
+@pytest.mark.parametrize("failure_function", ["default", "own", None])
+@pytest.mark.parametrize("text", ENDS)
+def test_a_call_to_a_server_ends_as_the_server_said(
+    text: str, failure_function: str | None
+) -> None:
+    """Without an answer, the call is in doubt, and the model is told."""
+    error, in_doubt = ENDS[text]
+
+    def refund(number: int) -> str:
+        """Refund an order."""
+        if error is not None:
+            raise error
+        return f"refunded {number}"
+
+    async def scene(ledger: Ledger) -> None:
+        model = ScriptedModel([REFUND_1, [assistant_message("Done.")]])
+        own: Any = {"own": {"failure_error_function": lambda _, __: "Hm."}, "default": {}}
+        config = own.get(failure_function, {"failure_error_function": None})
+        async with InMemory(refund, require_approval="always") as server:
+            agent = Agent("support", model=model, mcp_servers=[server], mcp_config=config)
+            result = await ledger.run(agent, "Refund order 1.")
+            assert isinstance((await ledger.chat.tools())["a"].status, Pending)
+            state: Any = result.to_state()
+            state.approve(result.interruptions[0])
+            if failure_function is None and isinstance(error, MCPError):
+                with pytest.raises(UserError, match=text):
+                    await ledger.run(agent, state)
+            else:
+                await ledger.run(agent, state)
+                assert ("may have taken effect" in last_output(model)) is in_doubt
+        tool = (await ledger.chat.tools())["a"]
+        assert (tool.attempts, tool.in_doubt) == (1, in_doubt)
+        if isinstance(tool.status, Failed):
+            assert text in tool.status.failure.message
+        else:
+            assert tool.response is not None
+            assert tool.response.result == text
+
+    with_ledger("sqlite://", scene)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import sys
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +15,12 @@ from support.frameworks import required
 required("strands")
 
 from integrations.play_strands import ScriptedModel
+from mcp import StdioServerParameters, stdio_client
 from strands import Agent, ToolContext, tool
 from strands.hooks import AfterToolCallEvent, BeforeToolCallEvent
+from strands.tools.mcp import MCPClient
 
-from eventstore import AsyncEventStore, Completed, EventStore, Rejected
+from eventstore import AsyncEventStore, Completed, EventStore, Failed, Rejected
 from eventstore.integrations.strands import Ledger
 
 
@@ -254,3 +258,26 @@ def test_a_conversation_of_the_blocking_store_is_refused() -> None:
     """The error names the store to open."""
     with EventStore.open("sqlite://") as store, pytest.raises(TypeError, match="AsyncEventStore"):
         Ledger(store.conversation("c"))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("order", "said"), [(1, "Connection closed"), (2, "timed out")])
+def test_a_call_to_a_server_that_does_not_answer_is_in_doubt(
+    order: int, said: str, tmp_path: Path
+) -> None:
+    """The text that strands has in the place of an exception is no answer of the server."""
+    script = str(Path(__file__).with_name("bank_server.py"))
+    params = StdioServerParameters(command=sys.executable, args=[script, str(tmp_path / "effects")])
+
+    async def scene(ledger: Ledger) -> None:
+        with MCPClient(lambda: stdio_client(params), startup_timeout=120) as client:
+            tools = client.list_tools_sync()
+            tools[0].timeout = timedelta(seconds=0.05) if order == 2 else None
+            model = scripted((("refund", f'{{"number": {order}}}', "call_a"),))
+            agent = Agent(model, tools=[*tools], plugins=[ledger], callback_handler=None)
+            await agent.invoke_async("Refund it.")
+        call = (await ledger.chat.tools())["call_a"]
+        assert isinstance(call.status, Failed)
+        assert (call.in_doubt, said in call.status.failure.message) == (True, True)
+        assert "This call may have taken effect" in model.asked
+
+    played("sqlite://", scene)

@@ -38,7 +38,7 @@ _TABLES = (
 )
 # A library's one door into the code; where the second pattern fits, only inside functions.
 INTEGRATIONS = {
-    "agents": "openai_agents",
+    "agents": "openai_agents(_mcp)?",
     "claude_agent_sdk": "claude_agent_sdk",
     "google": "google_adk",
     "mcp": "mcp(_server)?",
