@@ -69,7 +69,8 @@ def _failure_of(result: object) -> Failure | None:
     """Return the failure of a call to which the server answered with an error; otherwise None."""
     if not (member(result, "is_error") or member(result, "isError")):  # of versions 2 and 1
         return None
-    texts = [member(block, "text") for block in member(result, "content") or ()]
+    content: Any = member(result, "content") or ()
+    texts = [member(block, "text") for block in content]
     text = "\n".join(each for each in texts if isinstance(each, str))
     return Failure(ErrorKind.INTERNAL, text or "The server answered with an error.")
 
