@@ -1,12 +1,13 @@
 """Importers: files of conversations that other programs wrote, read as transcripts.
 
-`read(path)` opens a file; each of its `transcripts()` goes to `Conversation.import_messages`;
-its `problems` list what could not be read.
+`import_file(store, path)` imports the conversations of a file, `import_files` those of several.
+`read(path)` opens a file alone: its `transcripts()` are the conversations, its `problems` list what
+could not be read.
 """
 
 from __future__ import annotations
 
-from eventstore.importers.event_folder import with_event_folders
+from eventstore.importers.file_import import ImportedFile, import_file, import_files
 from eventstore.importers.problems import Problem, Problems, SourceError
 from eventstore.importers.recorded_requests import Request, RequestFile
 from eventstore.importers.source import PROVIDERS, Source, read
@@ -14,6 +15,7 @@ from eventstore.importers.transcript import Transcript, is_refusal
 
 __all__ = [
     "PROVIDERS",
+    "ImportedFile",
     "Problem",
     "Problems",
     "Request",
@@ -21,7 +23,8 @@ __all__ = [
     "Source",
     "SourceError",
     "Transcript",
+    "import_file",
+    "import_files",
     "is_refusal",
     "read",
-    "with_event_folders",
 ]

@@ -11,7 +11,8 @@ from support.foreign_logs import GEMINI, PYDANTIC, V0, codex, item
 from support.importing import AT, Importer, clock, states
 
 from eventstore import Failed
-from eventstore.importers import read, with_event_folders
+from eventstore.importers import read
+from eventstore.importers.event_folder import with_event_folders
 
 # Codex CLI
 

@@ -1,0 +1,250 @@
+"""Importing files: the conversations of other programs into a store.
+
+1. A conversation has the id that its file gives it. What may be one part of several has one of its
+   own where the log has another part under that id (`Transcript.part_id`).
+2. The conversation of a sub-agent begins with a run that names its parent, and the call there.
+3. A call that a person refused is rejected (`is_refusal`).
+4. Files are begun in their order, and finish in any order. A part of several waits until the files
+   before are finished: an import of the same files gives the same ids.
+5. A conversation that is refused holds up no other one, and a file no other file.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import CancelledError, ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
+from itertools import count
+from pathlib import Path
+from threading import Condition, Event
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
+
+import msgspec
+
+from eventstore.domain.credentials import may_be_address
+from eventstore.domain.events import RunStarted
+from eventstore.errors import EventStoreError, ImportConflict
+from eventstore.importers.given_files import files_of
+from eventstore.importers.source import Source, read
+from eventstore.importers.transcript import Transcript, is_refusal
+from eventstore.providers.detection import ForeignForm
+from eventstore.providers.registry import known_provider
+
+if TYPE_CHECKING:
+    import re
+
+    from eventstore.history_import import Imported
+    from eventstore.store import EventStore
+
+T = TypeVar("T")
+
+Step: TypeAlias = Callable[[], None]
+Watch: TypeAlias = Callable[[Source], AbstractContextManager[Step]]
+"""Gives for a file what is called after each of its messages."""
+
+
+class ImportedFile(msgspec.Struct):
+    """What an import did with one file.
+
+    `ids` are those of its `conversations`. `added` messages, as so many `events`; `skipped` ones
+    were there already. `problems` say what could not be read, at most a thousand of
+    `problem_count`; `findings` what was wrong in the messages added, and how often. `refused` has
+    the errors: of conversations that were not imported, or of a file that could not be read.
+    """
+
+    path: str
+    conversations: int = 0
+    added: int = 0
+    skipped: int = 0
+    events: int = 0
+    ids: list[str] = []
+    problem_count: int = 0
+    problems: list[str] = []
+    findings: dict[str, int] = {}
+    refused: list[Exception] = []
+
+
+def import_file(
+    store: EventStore,
+    path: str | Path,
+    *,
+    provider: str | None = None,
+    name: str | None = None,
+    error_pattern: str | re.Pattern[str] | None = None,
+) -> ImportedFile:
+    """Import the conversations of one file, as `toolledger import` does; see `read`.
+
+    The same file again adds nothing, a file that has grown adds its new messages, and an import
+    that was interrupted may be repeated. `name` is the id of the conversation; of several, the
+    beginning of their ids. A result whose text matches `error_pattern` is a failure; by default,
+    the form of the file says what is one.
+
+    Raises:
+        SourceError: the file cannot be read, or holds no conversation.
+        ImportConflict: the log has another conversation under the id.
+        ForeignForm: the messages are not in the form of `provider`.
+
+    Where a conversation of the file was imported, the errors of others are in `refused`.
+    """
+    done = _Importing(store, provider, name, error_pattern, None).file(0, path)
+    if done.refused and not done.conversations:
+        raise done.refused[0]
+    return done
+
+
+def import_files(
+    store: EventStore,
+    given: Iterable[str | Path],
+    *,
+    provider: str | None = None,
+    name: str | None = None,
+    error_pattern: str | re.Pattern[str] | None = None,
+    jobs: int = 1,
+    watch: Watch | None = None,
+) -> Iterator[ImportedFile]:
+    """Import files, folders of them or patterns, `jobs` at a time; yield what was done in order.
+
+    A file that cannot be read holds up no other; its error is in `refused`. `watch` is called with
+    each file, and gives what is called after each message, such as a bar of progress. See
+    `import_file`.
+    """
+    files = [*dict.fromkeys(file for each in given for file in files_of(each))]
+    importing = _Importing(store, provider, name, error_pattern, watch)
+    if min(len(files), jobs) <= 1:
+        yield from map(importing.file, count(), files)
+        return
+    with ThreadPoolExecutor(jobs) as pool:
+        try:
+            yield from pool.map(importing.file, count(), files)
+        except BaseException:
+            importing.stop()
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+class _FinishedFiles:
+    """Which files of an import are finished, by their numbers, whatever order they finish in."""
+
+    def __init__(self) -> None:
+        self._changed = Condition()
+        self._unfinished_from = 0  # every file before this one is finished
+        self._later: set[int] = set()
+
+    def add(self, number: int) -> None:
+        """Note that a file is finished."""
+        with self._changed:
+            self._later.add(number)
+            while self._unfinished_from in self._later:
+                self._later.remove(self._unfinished_from)
+                self._unfinished_from += 1
+            self._changed.notify_all()
+
+    def wait_for_all_before(self, number: int) -> None:
+        """Block until every file before this one is finished."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._unfinished_from >= number)
+
+
+class _Importing:
+    """Files on their way into a store, perhaps several at a time."""
+
+    def __init__(
+        self,
+        store: EventStore,
+        provider: str | None,
+        name: str | None,
+        error_pattern: str | re.Pattern[str] | None,
+        watch: Watch | None,
+    ) -> None:
+        self._store = store
+        self._form = (provider, name)
+        self._error_pattern = error_pattern
+        self._watch = watch or _unwatched
+        self._stopped = Event()
+        self._finished = _FinishedFiles()
+
+    def stop(self) -> None:
+        """Let every file that is being imported end after its next message."""
+        self._stopped.set()
+
+    def file(self, number: int, path: str | Path) -> ImportedFile:
+        """Import a file, and return what was done with it."""
+        done = ImportedFile(_shown(path))
+        try:
+            self._conversations(number, read(path, *self._form), done)
+        except (EventStoreError, ValueError, OSError) as error:
+            done.refused.append(error)
+        finally:
+            self._finished.add(number)
+        return done
+
+    def _conversations(self, number: int, source: Source, done: ImportedFile) -> None:
+        try:
+            with self._watch(source) as step:
+                for transcript in source.transcripts():
+                    if transcript.part_id is not None:
+                        self._finished.wait_for_all_before(number)
+                    try:
+                        _add(done, self._conversation(transcript, step), transcript.id)
+                    except (EventStoreError, ForeignForm) as error:
+                        done.refused.append(error)
+        finally:
+            done.problem_count = source.problem_count
+            done.problems = [str(problem) for problem in source.problems]
+
+    def _conversation(self, transcript: Transcript, step: Step) -> Imported:
+        try:
+            return self._messages(transcript, step)
+        except ImportConflict:
+            if transcript.part_id is None:
+                raise
+        transcript.id, transcript.part_id = transcript.part_id, None
+        return self._messages(transcript, step)
+
+    def _messages(self, transcript: Transcript, step: Step) -> Imported:
+        started = None
+        if transcript.parent_id is not None:
+            started = RunStarted(None, transcript.parent_id, transcript.parent_call_id)
+        return self._store.conversation(transcript.id).import_messages(
+            self._stepping(transcript.messages, step),
+            known_provider(transcript.provider),
+            is_rejection=is_refusal,
+            started=started,
+            occurred_at=transcript.times,
+            error_pattern=self._error_pattern or transcript.error_pattern,
+        )
+
+    def _stepping(self, messages: Iterable[T], step: Step) -> Iterator[T]:
+        for message in messages:
+            yield message
+            if self._stopped.is_set():
+                raise CancelledError
+            step()
+
+
+def _add(done: ImportedFile, imported: Imported, conversation_id: str) -> None:
+    done.conversations += 1
+    done.ids.append(conversation_id)
+    done.added += imported.added
+    done.skipped += imported.skipped
+    done.events += imported.events
+    found = Counter(finding.problem for finding in imported.findings)
+    done.findings = dict(Counter(done.findings) + found)
+
+
+def _unwatched(_: Source) -> AbstractContextManager[Step]:
+    return nullcontext(_nothing)
+
+
+def _nothing() -> None:
+    return
+
+
+def _shown(path: str | Path) -> str:
+    """Return the name of a file; an address without its secrets."""
+    if not isinstance(path, str) or not may_be_address(path):
+        return str(path)
+    from eventstore.storage.urls import shown  # loads SQLAlchemy
+
+    return shown(path)
