@@ -19,9 +19,7 @@ from typing import get_args
 from measure import ROOT, Figure, arguments, report
 
 from eventstore import EventStore, Recorded
-from eventstore.importers import Source, read
-from eventstore.importers.problems import SourceError
-from eventstore.importers.transcript import is_refusal
+from eventstore.importers import SourceError, import_file
 from projections import cache_breaks, model_history
 from projections.history.options import Collapse
 
@@ -29,23 +27,19 @@ MAX_REWRITTEN = 0.5
 """Percent of turns that the default may rewrite."""
 
 
-def files(folder: Path) -> Iterator[Source]:
+def files(folder: Path) -> Iterator[Path]:
     """Yield the files of transcripts in a folder."""
     for pattern in ("*.messages.json", "*.jsonl"):
-        for path in sorted(folder.rglob(pattern)):
-            # Other files, such as whole requests and traces, hold no transcripts.
-            with suppress(SourceError):
-                yield read(path)
+        yield from sorted(folder.rglob(pattern))
 
 
-def logs(source: Source, most: int) -> list[list[Recorded]]:
+def logs(path: Path, most: int) -> list[list[Recorded]]:
     """Return the events of the longest conversations of a file."""
     found: list[list[Recorded]] = []
+    # Other files, such as whole requests and traces, hold no transcripts.
     with EventStore.open("sqlite://") as store, suppress(SourceError):
-        for transcript in source.transcripts():
-            chat = store.conversation(transcript.id)
-            chat.import_messages(transcript.messages, transcript.provider, is_rejection=is_refusal)
-            found.append(list(chat.events()))
+        names = import_file(store, path).ids
+        found += [list(store.conversation(name).events()) for name in names]
     return sorted(found, key=len, reverse=True)[:most]
 
 
@@ -53,7 +47,7 @@ def main() -> None:
     """Measure and print."""
     options = arguments(__doc__, data=ROOT / "tests" / "data", conversations=100)
     most = options.conversations or (5 if options.quick else 100)
-    found = [log for source in files(options.data) for log in logs(source, most)]
+    found = [log for path in files(options.data) for log in logs(path, most)]
     turns = sum(
         turn.role == "assistant"
         for log in found

@@ -12,28 +12,14 @@ from eventstore.importers.file_format import FileContent, Unit
 from eventstore.importers.foreign_shapes import foreign_shape
 from eventstore.importers.times import time_of
 from eventstore.importers.transcript import Transcript
-from eventstore.providers.detection import LIST_KEYS, provider_of
-from eventstore.providers.registry import PROVIDERS
+from eventstore.providers.detection import LIST_KEYS, likely_provider_of, provider_of
+from eventstore.providers.registry import PROVIDERS, adapter_of
 
 MAX_DETECTED_VALUES = 200
 """Messages that are looked at to detect their form."""
 
-_MARKED_FAILURES = ("anthropic", "bedrock")
-"""Providers whose results say themselves whether they are failures."""
-
 _NAMES = ("conversation_id", "session_id", "thread_id", "id")
 _TIMES = ("timestamp", "created_at", "created", "time", "ts", "date")
-_OPENAI_ROLES = ("tool", "function", "developer")
-_OPENAI_PARTS = ("image_url", "input_audio", "file", "refusal")
-_ANTHROPIC_BLOCKS = (
-    "tool_use",
-    "tool_result",
-    "thinking",
-    "redacted_thinking",
-    "image",
-    "document",
-    "server_tool_use",
-)
 
 
 def is_conversation(value: object) -> TypeGuard[JsonObject]:
@@ -59,23 +45,7 @@ def _messages_of(value: JsonObject) -> list[Any] | None:
 
 def detect(messages: Sequence[object]) -> str | None:
     """Return the provider whose form the messages have; None where several could be meant."""
-    own = provider_of(messages[:MAX_DETECTED_VALUES])
-    return own or next((name for message in messages if (name := _provider_of(message))), None)
-
-
-def _provider_of(message: object) -> str | None:
-    if not is_json_object(message):
-        return None
-    if message.get("role") in _OPENAI_ROLES or "tool_calls" in message or "refusal" in message:
-        return "openai"
-    content = message.get("content")
-    for block in content if is_json_list(content) else ():
-        kind = block.get("type") if is_json_object(block) else None
-        if kind in _ANTHROPIC_BLOCKS:
-            return "anthropic"
-        if kind in _OPENAI_PARTS:
-            return "openai"
-    return None
+    return provider_of(messages[:MAX_DETECTED_VALUES]) or likely_provider_of(messages)
 
 
 def _of_object(value: JsonObject, conversation_id: str, provider: str | None) -> Transcript:
@@ -107,7 +77,8 @@ def _transcript(conversation_id: str, form: str, messages: list[Any]) -> Transcr
 
 
 def _pattern(form: str) -> str | None:
-    return None if form in _MARKED_FAILURES else ERROR_TEXT
+    """Return the text of a failure, where the results of a provider have no mark for one."""
+    return None if adapter_of(form).error_flag else ERROR_TEXT
 
 
 def _time(message: object) -> int | None:

@@ -23,7 +23,6 @@ from eventstore.providers.detection import (
     LIST_KEYS,
     is_continued,
     list_key_of,
-    provider_of,
     provider_of_list_key,
     request_of,
 )
@@ -169,5 +168,4 @@ def _named(value: JsonObject) -> str | None:
 
 def _guess(messages: list[Any], *, has_system: bool) -> str:
     """Return the provider whose form messages have, where the file does not say."""
-    form = provider_of(messages) or message_files.detect(messages)
-    return form or ("anthropic" if has_system else "openai")
+    return message_files.detect(messages) or ("anthropic" if has_system else "openai")

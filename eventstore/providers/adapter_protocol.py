@@ -39,6 +39,8 @@ class FormatSignature(msgspec.Struct, frozen=True, kw_only=True):
     """Values of `type` that only results have."""
     result_roles: tuple[str, ...] = ()
     """Roles of messages that are results."""
+    part_types: tuple[str, ...] = ()
+    """Values of `type` of other parts, by which a file is taken for this provider's."""
 
 
 class ResponseMembers(msgspec.Struct, frozen=True, kw_only=True):

@@ -195,6 +195,25 @@ def provider_of(messages: Iterable[object]) -> str | None:
     return None
 
 
+def likely_provider_of(messages: Iterable[object]) -> str | None:
+    """Return the likeliest provider by the first call, result or part that tells it apart.
+
+    None where nothing does.
+    """
+    signs = _signs_of(tuple(PROVIDERS))
+    for message in messages:
+        if _is_plain_text(message) or not is_json_object(message):
+            continue
+        for sign in _search(message, signs, _MAX_DEPTH):
+            return sign.providers[0]
+        content: JsonValue = message.get("content")
+        for part in content if isinstance(content, list) else ():
+            kind = part.get("type") if isinstance(part, dict) else None
+            if isinstance(kind, str) and kind in signs.part_types:
+                return signs.part_types[kind]
+    return None
+
+
 def provider_of_list_key(key: str) -> str | None:
     """Return the only provider whose messages are in the member `key`; None where several are."""
     names = [name for name in PROVIDERS if adapter_of(name).list_key == key]
@@ -250,11 +269,13 @@ class _Signs(NamedTuple):
     part_members: dict[str, _Sign]
     types: dict[str, _Sign]
     roles: dict[str, _Sign]
+    part_types: dict[str, str]
+    """The likeliest provider by the types of its other parts."""
 
 
 @lru_cache(1)
 def _signs_of(providers: tuple[str, ...]) -> _Signs:
-    signs = _Signs({}, {}, {}, {}, {})
+    signs = _Signs({}, {}, {}, {}, {}, {})
     for name in providers:
         _add_signs(signs, adapter_of(name))
     return signs
@@ -262,6 +283,8 @@ def _signs_of(providers: tuple[str, ...]) -> _Signs:
 
 def _add_signs(signs: _Signs, adapter: ProviderAdapter) -> None:
     signature = adapter.signature
+    for kind in signature.part_types:
+        signs.part_types.setdefault(kind, adapter.name)
     for table, found, is_call in (
         (signs.members, signature.calls, True),
         (signs.members, signature.results, False),

@@ -14,9 +14,7 @@ from support.tiers import LONG
 from support.transcripts import find, present
 
 from eventstore import EventStore, Recorded, RunStarted, validate
-from eventstore.importers import Source, read
-from eventstore.importers.problems import SourceError
-from eventstore.importers.transcript import is_refusal
+from eventstore.importers import SourceError, import_file, read
 from projections.history.projection import History, model_history
 from projections.repeats.projection import Repeat, repeats
 from projections.replay import replay
@@ -46,24 +44,17 @@ HERE = present(*FILES)
 every_file = pytest.mark.parametrize("name", HERE)
 
 
-def source(name: str) -> Source:
+def path_of(name: str) -> Path:
     """Return a file of real transcripts, or skip the test."""
     path = find(name)
     if path is None:
         pytest.skip(f"{name} is not here")
-    return read(path)
+    return path
 
 
 def imported(name: str, store: EventStore) -> list[str]:
     """Import a file; return the ids of its conversations."""
-    ids = []
-    for transcript in source(name).transcripts():
-        started = RunStarted(None, transcript.parent_id) if transcript.parent_id else None
-        store.conversation(transcript.id).import_messages(
-            transcript.messages, transcript.provider, is_rejection=is_refusal, started=started
-        )
-        ids.append(transcript.id)
-    return ids
+    return import_file(store, path_of(name)).ids
 
 
 def cuts(events: list[Recorded]) -> set[int]:
@@ -113,7 +104,7 @@ def test_a_log_cut_anywhere_gives_valid_prompts(name: str, store: EventStore) ->
 @every_file
 def test_no_real_result_is_lost(name: str, store: EventStore) -> None:
     """Every tool result of the file is in the prompt, for both providers."""
-    given = {t.id: list(t.messages) for t in source(name).transcripts()}
+    given = {t.id: list(t.messages) for t in read(path_of(name)).transcripts()}
     for conversation_id in imported(name, store):
         chat = store.conversation(conversation_id)
         history = model_history(chat.events(), collapse="none")
@@ -152,15 +143,12 @@ def test_a_session_log_can_be_imported_as_it_grows(
     """Imports line by line give the same log as one import."""
     whole = EventStore.open("sqlite://")
     ids = imported(name, whole)
-    lines = source(name).path.read_bytes().splitlines(keepends=True)
+    lines = path_of(name).read_bytes().splitlines(keepends=True)
     path = tmp_path / Path(name).name
     for count in range(1, len(lines) + 1, max(1, len(lines) // 40)):
         path.write_bytes(b"".join(lines[:count]))
         with suppress(SourceError):  # there is no message yet
-            for transcript in read(path).transcripts():
-                store.conversation(transcript.id).import_messages(
-                    transcript.messages, transcript.provider, is_rejection=is_refusal
-                )
+            import_file(store, path)
     imported(name, store)
     for conversation_id in ids:
         grown, once = (
@@ -205,10 +193,11 @@ def test_an_aborted_prompt_is_a_rejection_by_a_human(store: EventStore) -> None:
 
 def test_a_sub_agents_side_chain_is_linked(store: EventStore) -> None:
     """The chain is a conversation of its own, which names the call that started it."""
-    main, side = source("claude-code/task_non_sdk.jsonl").transcripts()
-    assert (side.id, side.parent_id) == (f"{main.id}/sidechain-1", main.id)
-    store.conversation(main.id).import_messages(main.messages, main.provider)
-    assert side.parent_call_id in store.conversation(main.id).tools
+    main, side = imported("claude-code/task_non_sdk.jsonl", store)
+    started = next(iter(store.conversation(side).events())).event
+    assert isinstance(started, RunStarted)
+    assert (side, started.parent_conversation_id) == (f"{main}/sidechain-1", main)
+    assert started.parent_call_id in store.conversation(main).tools
 
 
 @every_file

@@ -11,8 +11,7 @@ import pytest
 from support.transcripts import DATA, MORE
 
 from eventstore import EventStore, validate
-from eventstore.importers import read
-from eventstore.importers.transcript import is_refusal
+from eventstore.importers import import_file
 from eventstore.providers import PROVIDERS, list_key
 from projections import History
 
@@ -43,20 +42,16 @@ def strings(value: Any) -> Iterator[str]:
 @pytest.mark.slow
 def test_every_provider_is_shown_a_valid_and_whole_history(path: Path) -> None:
     """Each prompt breaks no rule, and has every result and the name of every tool called."""
-    for transcript in read(path).transcripts():
-        with EventStore.open("sqlite://") as store:
-            chat = store.conversation(transcript.id)
-            chat.import_messages(transcript.messages, transcript.provider, is_rejection=is_refusal)
-            history = History()
-            for recorded in chat.events():
-                history.apply(recorded)
+    with EventStore.open("sqlite://") as store:
+        for name in import_file(store, path).ids:
+            chat = store.conversation(name)
+            view = History().extend(chat.events()).view(collapse="none")
             tools = list(chat.tools.values())
-        view = history.view(collapse="none")
-        for provider in PROVIDERS:
-            shown = view.render(provider)[list_key(provider)]
-            assert validate(shown, provider) == [], (transcript.id, provider)
-            said = "\n".join(strings(shown))
-            for tool in tools:
-                result = getattr(getattr(tool.status, "response", None), "result", None)
-                if isinstance(result, str) and result.strip():
-                    assert result in said, (transcript.id, provider, tool.id)
+            for provider in PROVIDERS:
+                shown = view.render(provider)[list_key(provider)]
+                assert validate(shown, provider) == [], (name, provider)
+                said = "\n".join(strings(shown))
+                for tool in tools:
+                    result = getattr(getattr(tool.status, "response", None), "result", None)
+                    if isinstance(result, str) and result.strip():
+                        assert result in said, (name, provider, tool.id)

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from eventstore import EventStore, MessageAdded, Tool
-from eventstore.importers import read
-from eventstore.providers import known_provider
+from eventstore.importers import import_file
 
 AT = 1_735_787_045_000_000
 """2025-01-02T03:04:05Z, in microseconds."""
@@ -47,22 +46,16 @@ class Importer:
         """Import a file, and once more, which must add nothing; return its calls."""
         tools: list[Tool] = []
         for again in (False, True):
-            source = read(path)
-            for transcript in source.transcripts():
-                chat = self.store.conversation(transcript.id)
-                done = chat.import_messages(
-                    transcript.messages,
-                    known_provider(transcript.provider),
-                    occurred_at=transcript.times,
-                    error_pattern=transcript.error_pattern,
-                )
-                if again:
-                    assert done.added == 0
-                else:
-                    self.ids.append(transcript.id)
-                    self.findings += [finding.problem for finding in done.findings]
-                    tools += chat.tools.values()
-            self.problems = [str(problem) for problem in source.problems]
+            done = import_file(self.store, path)
+            assert done.refused == []
+            if again:
+                assert done.added == 0
+            else:
+                self.ids += done.ids
+                self.findings += done.findings
+                for name in done.ids:
+                    tools += self.store.conversation(name).tools.values()
+            self.problems = done.problems
         return tools
 
     def said(self) -> Iterator[tuple[str, str]]:

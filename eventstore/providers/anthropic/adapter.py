@@ -77,7 +77,11 @@ class AnthropicAdapter(ProviderAdapter):
     system_key = "system"
     results_key = RESULTS_KEY
     error_flag = True
-    signature = FormatSignature(call_types=("tool_use",), result_types=("tool_result",))
+    signature = FormatSignature(
+        call_types=("tool_use",),
+        result_types=("tool_result",),
+        part_types=("thinking", "redacted_thinking", "image", "document", "server_tool_use"),
+    )
 
     response_members = ResponseMembers(
         finish_reason=(("stop_reason",),),

@@ -80,7 +80,10 @@ class OpenAIAdapter(chat.ChatCompletionsAdapter):
     name = "openai"
     image_details = frozenset({"auto", "low", "high", "original"})
     signature = FormatSignature(
-        calls=("tool_calls",), message_calls=("function_call",), result_roles=("tool", "function")
+        calls=("tool_calls",),
+        message_calls=("function_call",),
+        result_roles=("tool", "function"),
+        part_types=("image_url", "input_audio", "file", "refusal"),
     )
     portable_members = _OWN_MEMBERS | _BESIDE_CONTENT | {"is_error"}
 

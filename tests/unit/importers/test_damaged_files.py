@@ -13,8 +13,7 @@ from support import foreign_logs as logs
 from support.tiers import rounds
 
 from eventstore import EventStore
-from eventstore.importers import SourceError, read
-from eventstore.providers import known_provider
+from eventstore.importers import SourceError, import_file
 
 JUNK: tuple[Any, ...] = (
     *(None, True, -1, 1.5, 10**30, "", "x", "2025", "\ud800", [], {}, [None], {"a": None}, [[]]),
@@ -53,10 +52,4 @@ def test_no_damage_raises_an_error_of_python(form: str, tmp_path: Path) -> None:
             lines = [damaged(value, chance) for value in FILES[form]]
             path.write_text("".join(json.dumps(line) + "\n" for line in lines))
             with suppress(SourceError):
-                for place, transcript in enumerate(read(path).transcripts()):
-                    store.conversation(f"{number}-{place}").import_messages(
-                        transcript.messages,
-                        known_provider(transcript.provider),
-                        occurred_at=transcript.times,
-                        error_pattern=transcript.error_pattern,
-                    )
+                assert import_file(store, path, name=str(number)).refused == []
