@@ -1,7 +1,7 @@
 """The calls that may still wait, run or be in doubt: one fold for the inboxes.
 
 Memory grows with the calls that are neither completed nor rejected, and not with the log: a failed
-one may be tried again. Calls of an imported history are left out: they belong to where they ran.
+one may be tried again. Calls of an imported history are apart: they belong to where they ran.
 """
 
 from __future__ import annotations
@@ -17,9 +17,13 @@ _SETTLED = (Completed, Rejected)
 
 
 class UnsettledCalls(Projection):
-    """The calls that are neither completed nor rejected, in any number of conversations."""
+    """The calls that are neither completed nor rejected, in any number of conversations.
 
-    def __init__(self) -> None:
+    With `imported` those of imported histories, otherwise all others.
+    """
+
+    def __init__(self, *, imported: bool = False) -> None:
+        self._imported = imported
         self._unsettled: dict[tuple[str, str], Tool] = {}
 
     def apply(self, recorded: Recorded) -> None:
@@ -33,7 +37,7 @@ class UnsettledCalls(Projection):
         key = recorded.conversation_id, event.call_id
         before = self._unsettled.get(key)
         if before is None:
-            if type(event) is ToolPending and not event.imported:
+            if type(event) is ToolPending and event.imported is self._imported:
                 tool = evolve(None, event, recorded.time, recorded.fingerprint)
                 self._unsettled[key] = tool
             return
@@ -52,6 +56,10 @@ class UnsettledCalls(Projection):
         tools = {of: tool for (other, of), tool in self._unsettled.items() if other == name}
         for tool in left_in_doubt(event, recorded.fingerprint, tools):
             self._unsettled[name, tool.id] = tool
+
+    def get(self, conversation_id: str, call_id: str) -> Tool | None:
+        """Return a call, or None if it is settled or belongs to the other histories."""
+        return self._unsettled.get((conversation_id, call_id))
 
     def unsettled(self) -> Iterator[tuple[str, Tool]]:
         """Yield each call with the id of its conversation."""

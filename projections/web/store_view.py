@@ -1,6 +1,8 @@
 """`StoreView`: what the pages show of a whole store, as a fold that goes on where it stopped.
 
-Memory grows with the conversations and with the calls that have no end, not with the log.
+Calls and errors are counted by the rules of `ErrorStatistics`: a later attempt of a call is open as
+the first one was, and what a person says of a call in doubt is no failure. Memory grows with the
+conversations and the unsettled calls, not with the log.
 """
 
 from __future__ import annotations
@@ -10,8 +12,9 @@ from collections.abc import Iterable
 
 import msgspec
 
-from eventstore import Recorded, RunEnded, ToolCompleted, ToolFailed, ToolPending, ToolRejected
+from eventstore import Failed, Recorded, RunEnded, Tool, ToolFailed
 from eventstore.domain.one_line import one_line
+from eventstore.domain.settlement import settled_as
 from projections.approvals import PendingApproval, approvals_among
 from projections.debugging.error_line import error_line
 from projections.doubts import Doubt, doubts_among
@@ -37,7 +40,7 @@ class ConversationLine(msgspec.Struct, gc=False):
     calls: int = 0
     failed: int = 0
     last: str = ""
-    open: set[str] = set()
+    open: int = 0
 
 
 class ErrorLine(msgspec.Struct, gc=False):
@@ -71,7 +74,7 @@ class StoreView:
         self.errors_by_hour: Counter[int] = Counter()
         self.newest: deque[NewEvent] = deque(maxlen=MAX_NEWEST)
         self._unsettled = UnsettledCalls()
-        self._tools: dict[tuple[str, str], str] = {}
+        self._imported = UnsettledCalls(imported=True)
 
     @property
     def approvals(self) -> list[PendingApproval]:
@@ -85,8 +88,10 @@ class StoreView:
     def extend(self, events: Iterable[Recorded]) -> None:
         """Take in events, each conversation in its order."""
         for recorded in events:
+            before = self._call(recorded)
             self._unsettled.apply(recorded)
-            self._count(recorded)
+            self._imported.apply(recorded)
+            self._count(recorded, before, self._call(recorded))
             self.newest.append(
                 NewEvent(
                     recorded.conversation_id,
@@ -97,27 +102,31 @@ class StoreView:
                 )
             )
 
-    def _count(self, recorded: Recorded) -> None:
+    def _call(self, recorded: Recorded) -> Tool | None:
+        """Return the call of an event, unless it is settled."""
+        key = recorded.conversation_id, recorded.call_id or ""
+        return self._unsettled.get(*key) or self._imported.get(*key)
+
+    def _count(self, recorded: Recorded, before: Tool | None, after: Tool | None) -> None:
         event, name = recorded.event, recorded.conversation_id
         line = self.conversations.get(name)
         if line is None:
-            line = self.conversations[name] = ConversationLine(name, open=set())
+            line = self.conversations[name] = ConversationLine(name)
         line.version, line.last_at = recorded.version, recorded.time
         line.last = f"run {event.reason}" if isinstance(event, RunEnded) else event.tag
-        if isinstance(event, ToolPending):
-            line.calls += 1
-            line.open.add(event.call_id)
-            self._tools[name, event.call_id] = event.call.name
-        elif isinstance(event, ToolFailed):
+        line.calls += before is None and after is not None
+        line.open += _is_open(after) - _is_open(before)
+        if (
+            isinstance(event, ToolFailed)
+            and before is not None
+            and after is not before
+            and type(before.status) is not Failed  # that would be the end of a doubt
+            and settled_as(event, has_begun=True) is None
+        ):
             line.failed += 1
-            line.open.discard(event.call_id)
-            self._add_error(recorded, event)
-        elif isinstance(event, ToolCompleted | ToolRejected):
-            line.open.discard(event.call_id)
-            self._tools.pop((name, event.call_id), None)
+            self._add_error(recorded, event, before.call.name)
 
-    def _add_error(self, recorded: Recorded, event: ToolFailed) -> None:
-        tool = self._tools.get((recorded.conversation_id, event.call_id), "")
+    def _add_error(self, recorded: Recorded, event: ToolFailed, tool: str) -> None:
         text = error_line(event.failure.message)
         key = tool, text
         error = self.errors.get(key)
@@ -129,3 +138,7 @@ class StoreView:
         error.conversation_id, error.version = recorded.conversation_id, recorded.version
         error.last_at = recorded.time
         self.errors_by_hour[recorded.time // HOUR] += 1
+
+
+def _is_open(tool: Tool | None) -> bool:
+    return tool is not None and not tool.is_resolved

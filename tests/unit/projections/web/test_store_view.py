@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from support.played_logs import STEPS, Step, play
 from support.tiers import examples
 
-from eventstore import EventStore, ToolFailed
-from projections import pending_approvals
+from eventstore import EventStore
+from projections import error_statistics, pending_approvals
 from projections.debugging.conversation_summary import conversation_summary
 from projections.web.store_view import MAX_LINES, MAX_NEWEST, StoreView
 
@@ -30,21 +30,42 @@ def test_the_view_agrees_with_the_log(one: list[Step], other: list[Step], cut: i
         for name, version in store.conversations():
             line = view.conversations[name]
             summary = conversation_summary(name, store.conversation(name).events())
-            assert (line.version, line.calls, len(line.open)) == (
+            assert (line.version, line.calls, line.open) == (
                 version,
                 summary.calls,
                 summary.open,
             )
             assert line.last_at == summary.last_at
-    failed = [each for each in events if isinstance(each.event, ToolFailed)]
-    assert sum(each.count for each in view.errors.values()) == len(failed)
-    assert sum(view.errors_by_hour.values()) == len(failed)
+    failed = error_statistics(events).overall.failures
+    assert sum(each.count for each in view.errors.values()) == failed
+    assert sum(view.errors_by_hour.values()) == failed
     assert Counter(line.failed for line in view.conversations.values()).total() == len(
         view.conversations
     )
     assert [(each.conversation_id, each.version) for each in view.newest] == [
         (each.conversation_id, each.version) for each in events[-MAX_NEWEST:]
     ]
+
+
+def test_calls_are_counted_as_in_the_statistics(store: EventStore) -> None:
+    """A later attempt is open, a settlement is no failure, and an imported call may have no end."""
+    chat = store.conversation("c")
+    tried, settled = chat.request("find"), chat.request("pay")
+    for call in (tried, settled, tried):
+        chat.start(call.id)
+        if call is tried:
+            chat.fail(call.id, ValueError("gone"))
+    chat.start(tried.id)
+    chat.settle(settled.id, seen=chat.tool(settled.id), failed="no such payment", by="ann")
+    asked = {"id": "i", "type": "function", "function": {"name": "find", "arguments": "{}"}}
+    chat.record_messages([{"role": "assistant", "tool_calls": [asked]}], "openai")
+    view = StoreView()
+    view.extend(store.read())
+    line, counted = view.conversations["c"], error_statistics(store.read()).overall
+    assert (line.calls, line.open, line.failed) == (3, 2, 2)
+    assert (counted.calls, counted.open, counted.failures) == (3, 2, 2)
+    (error,) = view.errors.values()
+    assert (error.tool, error.line, error.count) == ("find", "gone", 2)
 
 
 def test_memory_is_bounded(store: EventStore) -> None:
