@@ -110,3 +110,11 @@ def doubts(store: EventStore, *, now: Moment | None = None) -> list[Doubt]:
     """
     at = store.now() if now is None else microseconds_of("now", now)
     return doubts_among(UnsettledCalls().extend(store.read()), at)
+
+
+def result_of(text: str) -> object:
+    """Return the result that a person wrote of a call: JSON, and what is no JSON as a text."""
+    try:
+        return msgspec.json.decode(text)
+    except (ValueError, RecursionError):
+        return text

@@ -686,7 +686,7 @@ def settle(
 def _check_settled(tool: Tool, event: ToolEvent) -> None:
     """Raise an error unless a call has been settled so before."""
     status = tool.status
-    if type(status) is Completed and type(event) is ToolCompleted:
+    if type(status) is Completed and status.synthetic and type(event) is ToolCompleted:
         return  # another result is refused, and the same one is not written again
     if type(status) is Failed and type(event) is ToolFailed and status.failure == event.failure:
         return

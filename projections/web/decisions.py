@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from eventstore import (
     Approved,
     EventStore,
+    EventStoreError,
     Rejected,
+    Revision,
     Tool,
-    ToolApproved,
-    ToolRejected,
-    ToolStatus,
-    VersionConflict,
+    UnparsedArguments,
 )
 from projections.formatting import quoted_name
 
@@ -31,50 +32,47 @@ class Decision(msgspec.Struct, frozen=True):
 def decide(store: EventStore, decision: Decision) -> str:
     """Approve or reject a call, and return what became of it, in words.
 
-    Nothing is decided if the call is not as it was shown, or waits no more. That is checked at the
-    version that the decision is appended to, so that of several people at once one decides.
+    Nothing is decided if the call is not as it was shown. The log compares that as it records the
+    decision: see `Conversation.approve`.
     """
-    chat = store.conversation(decision.conversation)
-    while True:
-        version = chat.version
-        tool = chat.tools.get(decision.call)
-        problem = "there is no such call" if tool is None else _problem(decision, tool)
-        if tool is None or problem is not None:
-            return f"nothing was decided: {problem}"
-        event = _event(decision)
-        try:
-            chat.append(event, expected_version=version)
-        except VersionConflict:  # something came first: look again
-            continue
-        return f"{_name(tool)} is {event.tag} by {quoted_name(event.by or '')}"
-
-
-def _event(decision: Decision) -> ToolApproved | ToolRejected:
     by, reason = decision.by.strip(), decision.reason.strip() or None
-    if decision.decision == "approve":
-        return ToolApproved(decision.call, by=by, reason=reason)
-    return ToolRejected(decision.call, reason=reason, by=by)
-
-
-def _problem(decision: Decision, tool: Tool) -> str | None:
-    """Return why nothing may be decided so; None if it may."""
     if decision.decision not in ("approve", "reject"):
-        return "press Approve or Reject"
-    if not decision.by.strip():
-        return "enter your name, which the log keeps with the decision"
+        return "nothing was decided: press Approve or Reject"
+    if not by:
+        return "nothing was decided: enter your name, which the log keeps with the decision"
+    chat = store.conversation(decision.conversation)
+    try:
+        seen = Revision.parse(decision.shown)
+        if decision.decision == "approve":
+            done = chat.approve(decision.call, by=by, reason=reason, seen=seen)
+        else:
+            done = chat.reject(decision.call, by=by, reason=reason, seen=seen)
+    except (EventStoreError, ValueError) as error:
+        return f"nothing was decided: {_problem(decision, chat.tools.get(decision.call), error)}"
+    status: Any = done.status
+    if (status.by, status.reason) != (by, reason):  # another person was faster
+        return f"nothing was decided: {_outcome(done)} already"
+    return _outcome(done)
+
+
+def _problem(decision: Decision, tool: Tool | None, error: Exception) -> str:
+    """Return why nothing was decided, by what the call is now."""
+    if tool is None:
+        return "there is no such call"
+    is_as_shown = str(tool.revision) == decision.shown
+    if is_as_shown and tool.in_doubt and decision.decision == "reject":
+        return "the call may have taken effect, and a rejection would hide that: settle it"
     if not tool.is_pending:
-        return f"{_name(tool)} is {_outcome(tool.status)} already"
-    if str(tool.revision) != decision.shown:
+        return f"{_outcome(tool)} already"
+    if not is_as_shown:
         return "the call is not as it was shown; the page shows it as it is now"
-    if decision.decision == "approve" and not tool.effective_call.is_object:
+    if isinstance(error, UnparsedArguments):
         return "the arguments are not a JSON object, so the call cannot run: reject it"
-    return None
+    return str(error)
 
 
-def _name(tool: Tool) -> str:
-    return quoted_name(tool.call.name)
-
-
-def _outcome(status: ToolStatus) -> str:
+def _outcome(tool: Tool) -> str:
+    status = tool.status
     by = status.by if isinstance(status, Approved | Rejected) else None
-    return status.name.lower() + (f" by {quoted_name(by)}" if by else "")
+    name = quoted_name(tool.call.name)
+    return f"{name} is {status.name.lower()}" + (f" by {quoted_name(by)}" if by else "")

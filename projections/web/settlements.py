@@ -7,13 +7,14 @@ from typing import Any
 import msgspec
 
 from eventstore import CallChanged, EventStore, EventStoreError, Revision
+from projections.doubts import result_of
 from projections.formatting import quoted_name
 
 
 class Settlement(msgspec.Struct, frozen=True):
     """The fields of the form; `shown` is the `revision` of the call that the page showed.
 
-    `said` is the result of a call that took effect, or why it took none.
+    `said` is the result of a call that took effect (see `result_of`), or why it took none.
     """
 
     conversation: str
@@ -31,7 +32,7 @@ def settle(store: EventStore, given: Settlement) -> str:
     Nothing is settled if the call is not as it was shown, or is in doubt no more.
     """
     ways: dict[str, dict[str, Any]] = {
-        "completed": {"completed": given.said},
+        "completed": {"completed": result_of(given.said)},
         "failed": {"failed": given.said.strip() or "it has not taken effect"},
         "again": {"run_again": True},
     }

@@ -458,6 +458,12 @@ def test_doubts_are_listed_and_settled(run: Command, store: EventStore) -> None:
     assert "nothing about it is in doubt" in run.refused("settle", "other", "d2", "--run-again")
     assert "has no call 'd9'" in run.refused("settle", "other", "d9", "--run-again")
     assert "pass one of --completed" in run.refused("settle", "other", "d1", status=2)
+    chat.request("refund", {}, "d4")
+    chat.start("d4")
+    chat.complete("d4", "paid")
+    assert "in doubt: it is Completed" in run.refused(
+        "settle", "other", "d4", "--completed", "paid"
+    )
     chat.start("d3")
     assert "it is Running now" in run.refused(
         "settle", "other", "d3", "--failed", "no", "--shown", revision

@@ -173,6 +173,9 @@ def test_the_same_word_twice_is_one_and_another_is_refused(chat: Conversation) -
     chat.settle(tool.id, seen=tool, completed=1)
     with pytest.raises(IllegalTransition, match="the first completion stands"):
         chat.settle(tool.id, seen=tool, completed=2)
+    chat.complete(chat.start(chat.request("pay", {"euros": 3}, "done").id).id, 1)
+    with pytest.raises(IllegalTransition, match="nothing about it is in doubt"):
+        chat.settle("done", seen=chat.tool("done"), completed=1)
     waits = chat.request("pay", {"euros": 2})
     with pytest.raises(IllegalTransition, match="nothing about it is in doubt"):
         chat.settle(waits.id, seen=waits, failed="no")

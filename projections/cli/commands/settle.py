@@ -26,6 +26,7 @@ from projections.cli.commands.approve import (
 from projections.cli.options import URL, ConversationId, Json, Url, open_store, same_store
 from projections.cli.output import print_json, say, show_table, shown_width
 from projections.doubts import doubts as find_doubts
+from projections.doubts import result_of
 from projections.formatting import arguments_text, plural, quoted_name, utc_text
 
 
@@ -102,7 +103,7 @@ def settle(  # noqa: PLR0913 - the options of the command
 ) -> None:
     """Say what became of a call that may have taken effect."""
     given: dict[str, Any] = {"run_again": True} if run_again else {}
-    given |= {} if completed is None else {"completed": _value(completed)}
+    given |= {} if completed is None else {"completed": result_of(completed)}
     given |= {} if failed is None else {"failed": failed}
     if len(given) != 1:
         raise typer.BadParameter("pass one of --completed RESULT, --failed WHY and --run-again")
@@ -115,11 +116,3 @@ def settle(  # noqa: PLR0913 - the options of the command
             raise not_as_shown(changed.now) from changed
     said = "it may run again" if run_again else f"settled as {done.status.name.lower()}"
     report_decision(said, chat, done, as_json=as_json)
-
-
-def _value(text: str) -> object:
-    """Return a JSON value; what is no JSON is a text."""
-    try:
-        return msgspec.json.decode(text)
-    except (ValueError, RecursionError):
-        return text

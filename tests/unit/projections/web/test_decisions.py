@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from eventstore import EventStore
 from projections import pending_approvals
 from projections.web.decisions import Decision, decide
+from projections.web.settlements import Settlement, settle
 
 
 @pytest.fixture
@@ -65,13 +66,36 @@ def test_a_wrong_form_decides_nothing(
 
 
 def test_the_second_decision_names_the_first(store: EventStore, asked: Decision) -> None:
-    """Neither a second approval nor a later rejection changes anything."""
+    """A second approval changes nothing; a refusal before the start is heard, and is final."""
     decide(store, asked)
     before = store.conversation("shop").version
-    for decision in ("approve", "reject"):
-        said = decide(store, replace(asked, by="bob", decision=decision))
-        assert said == "nothing was decided: refund is approved by ann already"
+    said = decide(store, replace(asked, by="bob"))
+    assert said == "nothing was decided: refund is approved by ann already"
     assert store.conversation("shop").version == before
+    assert decide(store, replace(asked, by="bob", decision="reject")) == "refund is rejected by bob"
+    for decision in ("approve", "reject"):
+        said = decide(store, replace(asked, by="cy", decision=decision))
+        assert said == "nothing was decided: refund is rejected by bob already"
+    assert store.conversation("shop").version == before + 1
+
+
+def test_a_call_that_may_have_taken_effect_is_settled_and_not_rejected(
+    store: EventStore, asked: Decision
+) -> None:
+    """The page says so; a result that is JSON is kept as what it says, as by the command."""
+    chat = store.conversation("shop")
+    for number, (said, result) in enumerate([('{"paid": true}', {"paid": True}), ("paid", "paid")]):
+        call = chat.request("refund", {"order": number})
+        chat.begin(call.id).fail(TimeoutError("late"))
+        chat.begin(call.id, attempt=2).pause(reason="asks a person")
+        shown = str(chat.tool(call.id).revision)
+        refusal = replace(asked, call=call.id, shown=shown, decision="reject")
+        assert "and a rejection would hide that: settle it" in decide(store, refusal)
+        form = Settlement("shop", call.id, shown, "completed", said, "ann", "")
+        assert settle(store, form) == "refund is completed"
+        response = chat.tool(call.id).response
+        assert response is not None
+        assert response.result == result
 
 
 def test_arguments_that_are_no_object_are_not_approved(store: EventStore) -> None:
