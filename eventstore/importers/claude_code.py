@@ -53,15 +53,13 @@ class _Chain:
         self.agent = agent
         self.sessions: list[str] = []
         self.messages: list[JsonObject] = []
-        self.lines: list[int] = []
         self.times: list[int | None] = []
         self.blocks: dict[str, set[bytes]] = {}  # message id to its content blocks so far
         self.side_chains = 0
 
-    def add(self, line: int, record: JsonObject, message: JsonObject) -> None:
+    def add(self, record: JsonObject, message: JsonObject) -> None:
         """Add a message, with the time of its record."""
         self.messages.append(message)
-        self.lines.append(line)
         self.times.append(time_of(record.get("timestamp")))
 
 
@@ -106,7 +104,6 @@ class SessionLog:
                 ids[id(chain)],
                 "anthropic",
                 chain.messages,
-                chain.lines,
                 ids[id(parent)] if parent else None,
                 _claim(calls[id(parent)], _opening(chain)) if parent else None,
                 chain.times,
@@ -129,7 +126,7 @@ class SessionLog:
         chain = self._by_record[uuid] = self._chain(record)
         message = record["message"]
         if record["type"] == "user":
-            chain.add(line, record, {"role": "user", "content": message.get("content")})
+            chain.add(record, {"role": "user", "content": message.get("content")})
         else:
             self._assistant(line, chain, record)
 
@@ -137,7 +134,7 @@ class SessionLog:
         message = record["message"]
         key, content = message.get("id"), message.get("content")
         if not isinstance(key, str):
-            chain.add(line, record, {"role": "assistant", "content": content})
+            chain.add(record, {"role": "assistant", "content": content})
             return
         known = chain.blocks.setdefault(key, set())
         blocks = content if is_json_list(content) else [content]
@@ -148,7 +145,7 @@ class SessionLog:
             self._problems.add("the same assistant message again", line, detail=key)
         if new:
             remaining = new if isinstance(content, list) else content
-            chain.add(line, record, {"role": "assistant", "id": key, "content": remaining})
+            chain.add(record, {"role": "assistant", "id": key, "content": remaining})
 
     def _parent(self, record: JsonObject) -> _Chain | None:
         return self._by_record.get(_text(record, "parentUuid"))

@@ -11,13 +11,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
-from itertools import count
 from pathlib import Path
-from threading import Condition, Event
+from threading import Condition
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import msgspec
@@ -87,7 +86,7 @@ def import_file(
 
     Where a conversation of the file was imported, the errors of others are in `refused`.
     """
-    done = _Importing(store, provider, name, error_pattern, None).file(0, path)
+    done = _Importing([path], store, provider, name, error_pattern, None).file(0)
     if done.refused and not done.conversations:
         raise done.refused[0]
     return done
@@ -110,40 +109,18 @@ def import_files(
     `import_file`.
     """
     files = [*dict.fromkeys(file for each in given for file in files_of(each))]
-    importing = _Importing(store, provider, name, error_pattern, watch)
+    importing = _Importing(files, store, provider, name, error_pattern, watch)
+    numbers = range(len(files))
     if min(len(files), jobs) <= 1:
-        yield from map(importing.file, count(), files)
+        yield from map(importing.file, numbers)
         return
     with ThreadPoolExecutor(jobs) as pool:
         try:
-            yield from pool.map(importing.file, count(), files)
+            yield from pool.map(importing.file, numbers)
         except BaseException:
-            importing.stop()
+            importing.is_stopped = True
             pool.shutdown(wait=False, cancel_futures=True)
             raise
-
-
-class _FinishedFiles:
-    """Which files of an import are finished, by their numbers, whatever order they finish in."""
-
-    def __init__(self) -> None:
-        self._changed = Condition()
-        self._unfinished_from = 0  # every file before this one is finished
-        self._later: set[int] = set()
-
-    def add(self, number: int) -> None:
-        """Note that a file is finished."""
-        with self._changed:
-            self._later.add(number)
-            while self._unfinished_from in self._later:
-                self._later.remove(self._unfinished_from)
-                self._unfinished_from += 1
-            self._changed.notify_all()
-
-    def wait_for_all_before(self, number: int) -> None:
-        """Block until every file before this one is finished."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._unfinished_from >= number)
 
 
 class _Importing:
@@ -151,6 +128,7 @@ class _Importing:
 
     def __init__(
         self,
+        files: Sequence[str | Path],
         store: EventStore,
         provider: str | None,
         name: str | None,
@@ -160,31 +138,36 @@ class _Importing:
         self._store = store
         self._form = (provider, name)
         self._error_pattern = error_pattern
-        self._watch = watch or _unwatched
-        self._stopped = Event()
-        self._finished = _FinishedFiles()
+        self._watch = watch or (lambda _: nullcontext(lambda: None))
+        self._files = files
+        self._changed = Condition()
+        self._unfinished = OrderedDict.fromkeys(range(len(files)))
+        self.is_stopped = False  # then every file ends after its next message
 
-    def stop(self) -> None:
-        """Let every file that is being imported end after its next message."""
-        self._stopped.set()
-
-    def file(self, number: int, path: str | Path) -> ImportedFile:
+    def file(self, number: int) -> ImportedFile:
         """Import a file, and return what was done with it."""
+        path = self._files[number]
         done = ImportedFile(_shown(path))
         try:
             self._conversations(number, read(path, *self._form), done)
         except (EventStoreError, ValueError, OSError) as error:
             done.refused.append(error)
         finally:
-            self._finished.add(number)
+            with self._changed:
+                del self._unfinished[number]
+                self._changed.notify_all()
         return done
+
+    def _wait_for_all_before(self, number: int) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: next(iter(self._unfinished)) == number)
 
     def _conversations(self, number: int, source: Source, done: ImportedFile) -> None:
         try:
             with self._watch(source) as step:
                 for transcript in source.transcripts():
                     if transcript.part_id is not None:
-                        self._finished.wait_for_all_before(number)
+                        self._wait_for_all_before(number)
                     try:
                         _add(done, self._conversation(transcript, step), transcript.id)
                     except (EventStoreError, ForeignForm) as error:
@@ -218,7 +201,7 @@ class _Importing:
     def _stepping(self, messages: Iterable[T], step: Step) -> Iterator[T]:
         for message in messages:
             yield message
-            if self._stopped.is_set():
+            if self.is_stopped:
                 raise CancelledError
             step()
 
@@ -231,14 +214,6 @@ def _add(done: ImportedFile, imported: Imported, conversation_id: str) -> None:
     done.events += imported.events
     found = Counter(finding.problem for finding in imported.findings)
     done.findings = dict(Counter(done.findings) + found)
-
-
-def _unwatched(_: Source) -> AbstractContextManager[Step]:
-    return nullcontext(_nothing)
-
-
-def _nothing() -> None:
-    return
 
 
 def _shown(path: str | Path) -> str:

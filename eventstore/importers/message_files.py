@@ -43,9 +43,16 @@ def _messages_of(value: JsonObject) -> list[Any] | None:
     return next((found for found in lists if is_json_list(found)), None)
 
 
-def detect(messages: Sequence[object]) -> str | None:
-    """Return the provider whose form the messages have; None where several could be meant."""
-    return provider_of(messages[:MAX_DETECTED_VALUES]) or likely_provider_of(messages)
+def form_of(messages: Sequence[object], *named: object, has_system: bool = False) -> str:
+    """Return the provider whose form messages have: the first of those `named`, or the likeliest.
+
+    `has_system`: a system text stands beside them, as in requests to Anthropic.
+    """
+    for name in named:
+        if isinstance(name, str) and name in PROVIDERS:
+            return name
+    found = provider_of(messages[:MAX_DETECTED_VALUES]) or likely_provider_of(messages)
+    return found or ("anthropic" if has_system else "openai")
 
 
 def _of_object(value: JsonObject, conversation_id: str, provider: str | None) -> Transcript:
@@ -53,17 +60,15 @@ def _of_object(value: JsonObject, conversation_id: str, provider: str | None) ->
     messages: list[Any] = _messages_of(value) or []
     system: Any = value.get("system")
     has_system = isinstance(system, (str, list)) and system not in ("", [])
-    named = value.get("provider")
-    form = provider or (named if named in PROVIDERS else None) or detect(messages)
+    form = form_of(messages, provider, value.get("provider"), has_system=has_system)
     if has_system:
         messages = [{"role": "system", "content": system}, *messages]
-        form = form or "anthropic"
-    return _transcript(conversation_id, form or "openai", messages)
+    return _transcript(conversation_id, form, messages)
 
 
 def _of_list(values: list[Any], conversation_id: str, provider: str | None) -> Transcript:
     """Return the transcript of a list of messages."""
-    return _transcript(conversation_id, provider or detect(values) or "openai", values)
+    return _transcript(conversation_id, form_of(values, provider), values)
 
 
 def _transcript(conversation_id: str, form: str, messages: list[Any]) -> Transcript:
@@ -99,13 +104,11 @@ class Messages:
 
     def read(self, content: FileContent) -> Iterator[Transcript]:
         """Yield the one conversation; lines are read as its messages are taken."""
-        lines: list[int] = []
         times: list[int | None] = []
 
         def messages() -> Iterator[JsonObject]:
             for number, value in content.values:
                 if is_message(value):
-                    lines.append(number)
                     times.append(_time(value))
                     yield value
                 else:
@@ -114,13 +117,12 @@ class Messages:
         if content.unit == "line":
             remaining = messages()
             head = list(islice(remaining, 0 if content.provider else MAX_DETECTED_VALUES))
-            form = content.provider or detect(head) or "openai"
+            form = form_of(head, content.provider)
             # Messages that were only looked at must not count as read.
             yield Transcript(
                 content.stem,
                 form,
                 chain(head, remaining),
-                lines,
                 times=times,
                 error_pattern=_pattern(form),
             )

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from eventstore.domain.json_types import JsonObject, is_json_list, is_json_object
+from eventstore.domain.json_types import is_json_list, is_json_object
 from eventstore.importers import claude_code, message_files
 from eventstore.importers.file_format import Unit
 from eventstore.importers.foreign_shapes import foreign_shape
@@ -26,7 +26,7 @@ from eventstore.providers.detection import (
     provider_of_list_key,
     request_of,
 )
-from eventstore.providers.registry import PROVIDERS, AnyProvider, known_provider, list_key
+from eventstore.providers.registry import AnyProvider, known_provider, list_key
 
 
 class Request(msgspec.Struct):
@@ -149,23 +149,13 @@ class RequestFile:
         if isinstance(messages, str):
             messages = [{"role": "user", "content": messages}]
         own_name, has_name = message_files.name_of(value, "", ())
-        form = self._provider or _named(value) or provider_of_list_key(key)
-        form = form or _guess(messages, has_system="system" in sent)
+        named = self._provider, value.get("provider"), provider_of_list_key(key)
+        form = message_files.form_of(messages, *named, has_system="system" in sent)
         name = own_name if has_name else name
         return Request(name, known_provider(form), messages, is_continued(sent))
 
     def _of_list(self, value: object, name: str) -> Request | None:
         if not is_json_list(value) or not any(map(is_json_object, value)):
             return None
-        form = self._provider or _guess(value, has_system=False)
+        form = message_files.form_of(value, self._provider)
         return Request(name, known_provider(form), value)
-
-
-def _named(value: JsonObject) -> str | None:
-    named = value.get("provider")
-    return named if isinstance(named, str) and named in PROVIDERS else None
-
-
-def _guess(messages: list[Any], *, has_system: bool) -> str:
-    """Return the provider whose form messages have, where the file does not say."""
-    return message_files.detect(messages) or ("anthropic" if has_system else "openai")

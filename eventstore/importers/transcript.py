@@ -21,28 +21,21 @@ class Transcript(msgspec.Struct):
     """A conversation: a provider's messages under a stable id.
 
     `messages` may be an iterator that reads the file as it goes; they are in the form of
-    `provider`, or items of the neutral model (`ParsedItem`). `lines` are the lines of the messages
-    read so far, where each message has its own line; `times` are their times at the source, in
-    microseconds since 1970 UTC. A result whose text matches `error_pattern` is a failure. The
-    transcript of a sub-agent names the conversation and the call that started it. `part_id` names
-    what may be one part of several, where the log has another part under the id itself.
+    `provider`, or items of the neutral model (`ParsedItem`). `times` are their times at the source,
+    of the messages read so far, in microseconds since 1970 UTC. A result whose text matches
+    `error_pattern` is a failure. The transcript of a sub-agent names the conversation and the call
+    that started it. `part_id` names what may be one part of several, where the log has another part
+    under the id itself.
     """
 
     id: str
     provider: str
     messages: Iterable[Any]
-    lines: list[int] | None = None
     parent_id: str | None = None
     parent_call_id: str | None = None
     times: list[int | None] = []
     error_pattern: str | None = None
     part_id: str | None = None
-
-    def place(self, message: int) -> str:
-        """Return where a message (counted from 0) stands in the file."""
-        if self.lines is not None and message < len(self.lines):
-            return f"line {self.lines[message]}"
-        return f"{self.id}: message {message + 1}"
 
 
 def is_refusal(result: object) -> bool:

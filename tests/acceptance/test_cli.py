@@ -540,38 +540,6 @@ def test_an_import_reports_and_can_be_repeated(run: Command) -> None:
     assert (listed["conversation_id"], listed["version"], listed["calls"]) == ("chat", 40, 10)
 
 
-def exported_span(number: int, conversation_id: str) -> str:
-    """Return a line of exported traces: one call of a tool, in a trace of its own."""
-    call = {
-        "traceId": f"{number:032}",
-        "spanId": f"{number:016}",
-        "name": "execute_tool find",
-        "startTimeUnixNano": str(10**18 + number),
-        "attributes": [
-            {"key": key, "value": {"stringValue": value}}
-            for key, value in (
-                ("gen_ai.operation.name", "execute_tool"),
-                ("gen_ai.tool.name", "find"),
-                ("gen_ai.tool.call.id", f"call_{number}"),
-                ("gen_ai.conversation.id", conversation_id),
-            )
-        ],
-    }
-    return json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": [call]}]}]}) + "\n"
-
-
-def test_a_conversation_goes_on_in_another_file_of_traces(run: Command) -> None:
-    """The second part has an id of its own, even where its file is read first."""
-    others = [exported_span(number, "other") for number in range(3, 3_003)]
-    (run.folder / "1.jsonl").write_text("".join([exported_span(1, "talk"), *others]))
-    (run.folder / "2.jsonl").write_text(exported_span(2, "talk"))
-    first, second = run.json("import", "--jobs", 2, "1.jsonl", "2.jsonl")
-    assert first["ids"] == ["talk", "other"]
-    assert second["ids"] == [f"talk/trace-{2:032}"]
-    assert (first["added"], second["added"]) == (3_001, 1)
-    assert {each["id"] for each in run.json("tools")} == {f"call_{n}" for n in range(1, 3_003)}
-
-
 def test_an_import_says_what_was_wrong(run: Command) -> None:
     """Both outputs give the place of each problem; valid messages are imported."""
     path = run.folder / "chat.jsonl"

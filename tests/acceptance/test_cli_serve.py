@@ -185,7 +185,7 @@ def test_requests_without_the_token_are_refused(site: Site) -> None:
     assert len(site.forms()) == 1
 
 
-def test_of_many_people_at_once_one_decides(site: Site, url: str) -> None:
+def test_one_of_many_people_at_once_decides(site: Site, url: str) -> None:
     """A refusal before the start is heard, and is final; the others are told who was faster."""
     (form,) = site.forms()
 

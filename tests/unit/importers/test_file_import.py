@@ -24,12 +24,6 @@ RESULTS = [
     {"type": "tool_result", "tool_use_id": "u2", "content": "Error: 0 found"},
 ]
 
-TRACED = {
-    "gen_ai__operation__name": "execute_tool",
-    "gen_ai__tool__name": "find",
-    "gen_ai__conversation__id": "talk",
-}
-
 
 def record(number: int, role: str, content: Any, **fields: Any) -> dict[str, Any]:
     """Return a record of a Claude Code session."""
@@ -59,6 +53,16 @@ def write(path: Path, *lines: Any) -> Path:
     return path
 
 
+def trace(number: int, conversation_id: str) -> dict[str, Any]:
+    """Return exported traces: one call of a tool, in a trace of its own."""
+    named = {"tool__name": "find", "conversation__id": conversation_id}
+    fields = {f"gen_ai__{key}": value for key, value in named.items()}
+    span = foreign_logs.span(
+        "find", number, number, gen_ai__operation__name="execute_tool", **fields
+    )
+    return foreign_logs.export(span | {"traceId": f"{number:032}"})
+
+
 def logged(store: EventStore) -> list[Any]:
     """Return all that imports of the same files have in common."""
     names = sorted(name for name, _ in store.conversations())
@@ -67,12 +71,10 @@ def logged(store: EventStore) -> list[Any]:
 
 
 def test_the_command_and_the_functions_give_equal_logs(tmp_path: Path) -> None:
-    """Of all kinds of files that this repository has, one by one and together."""
+    """All kinds of files that this repository has are imported, one by one and together."""
     write(tmp_path / "1.jsonl", *SESSION)
-    for number in (2, 3):  # parts of one conversation
-        span = foreign_logs.span("execute_tool find", number, number + 1, **TRACED)
-        span["traceId"] = f"{number:032}"
-        write(tmp_path / f"{number}.jsonl", foreign_logs.export(span))
+    for number in (2, 3):
+        write(tmp_path / f"{number}.jsonl", trace(number, "talk"))
     files = [*sorted(tmp_path.iterdir()), *DATA.rglob("*.messages.json"), tmp_path / "none.json"]
     url = f"sqlite:///{tmp_path}/log.db"
     assert run(["import", *map(str, files), "--url", url, "--json"]) == 1  # one is missing
@@ -86,7 +88,18 @@ def test_the_command_and_the_functions_give_equal_logs(tmp_path: Path) -> None:
         done = [*import_files(together, files, jobs=3)]
         assert [len(each.refused) for each in done] == [0] * (len(files) - 1) + [1]
         assert logged(imported) == logged(one) == logged(together)
-        assert {f"talk/trace-{3:032}", "s/sidechain-1"} < {each[0] for each in logged(one)}
+
+
+def test_a_conversation_goes_on_in_another_file_of_traces(
+    store: EventStore, tmp_path: Path
+) -> None:
+    """The second part has an id of its own, even where its file is read first."""
+    others = [trace(number, "other") for number in range(3, 1_003)]
+    files = [write(tmp_path / "1.jsonl", trace(1, "talk"), *others)]
+    files.append(write(tmp_path / "2.jsonl", trace(2, "talk")))
+    first, second = import_files(store, files, jobs=2)
+    assert (first.ids, first.added) == (["talk", "other"], 2_002)
+    assert (second.ids, second.added) == ([f"talk/trace-{2:032}"], 2)
 
 
 def test_a_session_keeps_what_a_person_refused_and_who_began_it(
@@ -136,7 +149,7 @@ def test_text_tells_a_failure_only_where_a_provider_has_no_mark(
     assert tool.status.name == "Completed"
 
 
-def test_what_is_not_imported_is_told(store: EventStore, tmp_path: Path) -> None:
+def test_a_refused_conversation_is_reported(store: EventStore, tmp_path: Path) -> None:
     """A file of which nothing is imported raises the error; of others it is kept."""
     chats = [{"id": name, "messages": [{"role": "user", "content": name}]} for name in ("a", "b")]
     path = write(tmp_path / "chats.jsonl", *chats)

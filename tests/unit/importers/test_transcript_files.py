@@ -53,7 +53,6 @@ def test_a_json_list_is_one_conversation(tmp_path: Path) -> None:
     ((transcript, messages),) = taken(read(path))
     assert (transcript.id, transcript.provider) == ("chat", "openai")
     assert messages == [ASK, CALL, RESULT]
-    assert transcript.place(2) == "chat: message 3"
 
 
 def test_an_object_may_name_its_conversation_and_its_system_text(tmp_path: Path) -> None:
@@ -83,7 +82,7 @@ def test_a_list_of_objects_is_several_conversations(tmp_path: Path) -> None:
 
 
 def test_a_file_with_a_message_per_line_is_a_conversation(tmp_path: Path) -> None:
-    """Each message knows its line."""
+    """Other lines are problems."""
     path = write(
         tmp_path / "chat.jsonl", text=f"{json.dumps(ASK)}\n\nnoise\n{json.dumps(USE)}\n7\n"
     )
@@ -91,7 +90,6 @@ def test_a_file_with_a_message_per_line_is_a_conversation(tmp_path: Path) -> Non
     ((transcript, messages),) = taken(source)
     assert (transcript.id, transcript.provider) == ("chat", "anthropic")
     assert messages == [ASK, USE]
-    assert [transcript.place(n) for n in (0, 1)] == ["line 1", "line 4"]
     assert [str(problem) for problem in source.problems] == [
         "line 3: not JSON (noise)",
         "line 5: not a message: it has no role",
@@ -254,7 +252,6 @@ def test_a_message_in_several_records_keeps_its_id(tmp_path: Path) -> None:
         {"role": "assistant", "id": "m1", "content": [text("now")]},
         {"role": "assistant", "id": "m1", "content": [use("a")]},
     ]
-    assert transcript.lines == [1, 2, 3]
 
 
 def test_the_time_of_a_record_is_that_of_its_message(tmp_path: Path) -> None:
