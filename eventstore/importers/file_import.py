@@ -138,7 +138,7 @@ class _Importing:
         self._store = store
         self._form = (provider, name)
         self._error_pattern = error_pattern
-        self._watch = watch or (lambda _: nullcontext(lambda: None))
+        self._watch: Watch = watch or (lambda _: nullcontext(lambda: None))
         self._files = files
         self._changed = Condition()
         self._unfinished = OrderedDict.fromkeys(range(len(files)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -12,7 +12,7 @@ from eventstore.domain.messages import Text
 from eventstore.importers.dialogue import call_of
 from eventstore.importers.gemini_contents import instructions_beside, is_content, of_content
 from eventstore.importers.json_members import member, objects, parsed, text, text_of
-from eventstore.providers.detection import provider_of
+from eventstore.providers.detection import likely_provider_of, provider_of
 from eventstore.providers.model import ParsedItem, ParsedMessage, ParsedResult
 from eventstore.providers.parsing import parse
 
@@ -126,13 +126,9 @@ def _read(messages: list[JsonObject]) -> list[ParsedItem]:
     """Return what a provider's messages say, without their own form."""
     if not messages:
         return []
-    provider = "openai" if _are_openai(messages) else provider_of(messages) or "anthropic"
+    provider = likely_provider_of(messages) or provider_of(messages) or "anthropic"
     items = map(_neutral, parse(messages, provider))
     return [item for item in items if isinstance(item, ParsedResult) or item.parts or item.calls]
-
-
-def _are_openai(messages: Iterable[JsonObject]) -> bool:
-    return any("tool_calls" in message or message.get("role") == "tool" for message in messages)
 
 
 def _neutral(item: ParsedItem) -> ParsedItem:

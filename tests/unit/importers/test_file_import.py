@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 from support import foreign_logs
+from support.provider_messages import WRITE, Call, Said
 from support.transcripts import DATA
 
 from eventstore import EventStore, ImportConflict, RunStarted
 from eventstore.importers import SourceError, import_file, import_files
 from eventstore.providers import ForeignForm
+from eventstore.providers.registry import adapter_of
 from projections.cli.app import run
 
 USES = [
@@ -114,38 +116,20 @@ def test_a_session_keeps_what_a_person_refused_and_who_began_it(
     assert first == RunStarted(None, "s", "u1")
 
 
-@pytest.mark.parametrize(("provider", "status"), [("gemini", "Completed"), ("openai", "Failed")])
+@pytest.mark.parametrize("provider", WRITE)
 def test_text_tells_a_failure_only_where_a_provider_has_no_mark(
-    store: EventStore, tmp_path: Path, provider: str, status: str
+    store: EventStore, tmp_path: Path, provider: str
 ) -> None:
-    """The adapter says whether there is one."""
-    said = "Error: 0 found"
-    messages: dict[str, Any] = {
-        "gemini": [
-            {"role": "user", "parts": [{"text": "go"}]},
-            {"role": "model", "parts": [{"functionCall": {"name": "f", "args": {}}}]},
-            {
-                "role": "user",
-                "parts": [{"functionResponse": {"name": "f", "response": {"output": said}}}],
-            },
-        ],
-        "openai": [
-            {"role": "user", "content": "go"},
-            {
-                "role": "assistant",
-                "tool_calls": [
-                    {"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}}
-                ],
-            },
-            {"role": "tool", "tool_call_id": "a", "content": said},
-        ],
-    }
+    """Its adapter says whether there is one; the file's form is guessed, or given."""
+    calls = (Call("find", {}, "Error: 0 found", id="a"),)
+    messages = WRITE[provider]([Said("user", "go"), Said("assistant", "", calls)])
+    has_mark = adapter_of(provider).error_flag
     for form in (None, provider):
-        path = write(tmp_path / f"{form}.jsonl", *messages[provider])
+        path = write(tmp_path / f"{form}.jsonl", *messages)
         (name,) = import_file(store, path, provider=form).ids
         (tool,) = store.conversation(name).tools.values()
-        assert tool.status.name == status
-    (tool,) = store.conversation("recorded").record_messages(messages["gemini"], "gemini")
+        assert tool.status.name == ("Completed" if has_mark else "Failed")
+    (tool,) = store.conversation("recorded").record_messages(messages, provider)  # type: ignore[arg-type]
     assert tool.status.name == "Completed"
 
 
