@@ -190,8 +190,9 @@ class _Pages:
         return self._page("doubts", shown, total=len(found), note=note, by=by)
 
     def _inbox(self, note: str, by: str) -> Response:
+        now = self._store.now()
         with self._current() as view:
-            waiting = view.approvals
+            waiting = view.approvals(now)
         shown = [_waiting(approval) for approval in waiting[:MAX_LISTED]]
         return self._page("approvals", shown, total=len(waiting), note=note, by=by)
 

@@ -76,10 +76,9 @@ class StoreView:
         self._unsettled = UnsettledCalls()
         self._imported = UnsettledCalls(imported=True)
 
-    @property
-    def approvals(self) -> list[PendingApproval]:
-        """The calls that wait for a decision, the longest wait first."""
-        return approvals_among(self._unsettled)
+    def approvals(self, now: int) -> list[PendingApproval]:
+        """The calls that wait for a decision, the longest wait first; see `approvals_among`."""
+        return approvals_among(self._unsettled, now)
 
     def doubts(self, now: int) -> list[Doubt]:
         """Return the calls in doubt now, the oldest doubt first; see `doubts_among`."""

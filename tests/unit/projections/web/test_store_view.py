@@ -26,7 +26,7 @@ def test_the_view_agrees_with_the_log(one: list[Step], other: list[Step], cut: i
         view = StoreView()
         view.extend(events[:cut])
         view.extend(events[cut:])
-        assert view.approvals == pending_approvals(store)
+        assert view.approvals(store.now()) == pending_approvals(store)
         for name, version in store.conversations():
             line = view.conversations[name]
             summary = conversation_summary(name, store.conversation(name).events())
