@@ -77,7 +77,7 @@ class StoreView:
         self._imported = UnsettledCalls(imported=True)
 
     def approvals(self, now: int) -> list[PendingApproval]:
-        """The calls that wait for a decision, the longest wait first; see `approvals_among`."""
+        """Return the calls that wait for a decision, the longest wait first."""
         return approvals_among(self._unsettled, now)
 
     def doubts(self, now: int) -> list[Doubt]:
