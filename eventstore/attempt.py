@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 import msgspec
 
 from eventstore.append import commands
+from eventstore.append.inputs import failure_of
 from eventstore.clock import system_clock
 from eventstore.domain.doubt import unknown_outcome, unknown_outcome_of
 from eventstore.domain.failure import ErrorKind, Failure
@@ -165,6 +166,8 @@ class StartedAttempt:
         """Which attempt this is, from 1."""
         self.tool = tool
         self.ended = False
+        self.has_effect = True
+        """Whether a failure may leave the effect in doubt."""
         self._hold = hold
         self._is_recorded = False
         if hold is not None:
@@ -242,6 +245,8 @@ class StartedAttempt:
         """Return the command that records the failure."""
         if isinstance(error, BaseException):
             error = Failure.from_exception(error, now=system_clock())
+        if not self.has_effect:
+            error = msgspec.structs.replace(failure_of(error), in_doubt=False)
         return commands.fail(
             self._conversation_id,
             self.tool.id,

@@ -301,12 +301,12 @@ class _RecordedTool(BetaBuiltinFunctionTool):
 
     def run(self, found: Tool) -> Any:
         """Run this call, which may start."""
-        given = found.call.arguments
         with self._turn.calls.running(found) as attempt:
             if attempt is None:
-                return self._turn.answer_now(found)
+                now = self._turn.calls.now(found.id)
+                return self.run(now) if may_run(now) else self._turn.answer(now)
             try:
-                result = self._tool.call(given if found.edit is None else attempt.arguments)
+                result = self._tool.call(attempt.arguments)
             except Exception as error:
                 attempt.fail(_failure(error))
                 if attempt.tool.in_doubt:
@@ -346,12 +346,15 @@ class _AsyncRecordedTool(BetaAsyncBuiltinFunctionTool):
 
     async def run(self, found: Tool) -> Any:
         """Run this call, which may start."""
-        given = found.call.arguments
+        call = self._chat.session.call
         async with running_unchanged(self._chat.session, self._turn.calls, found) as attempt:
             if attempt is None:
-                return await self._chat.session.call(lambda: self._turn.answer_now(found))
+                now = await call(lambda: self._turn.calls.now(found.id))
+                return await (
+                    self.run(now) if may_run(now) else call(partial(self._turn.answer, now))
+                )
             try:
-                result = await self._tool.call(given if found.edit is None else attempt.arguments)
+                result = await self._tool.call(attempt.arguments)
             except Exception as error:
                 await attempt.fail(_failure(error))
                 if attempt.tool.in_doubt:
@@ -453,10 +456,6 @@ class _Turn:
         if answer.is_error:
             raise ToolError(shown_text(answer))
         return shown_text(answer)
-
-    def answer_now(self, tool: Tool) -> str:
-        """Return the answer of a call as it stands now; see `answer`."""
-        return self.answer(self.calls.now(tool.id))
 
     def _waits(self, tool: Tool) -> bool:
         status, name = tool.status, tool.call.name

@@ -38,6 +38,7 @@ from eventstore.domain.doubt import MAY_HAVE_TAKEN_EFFECT, text_of_doubt
 from eventstore.domain.events import ToolPaused
 from eventstore.domain.failure import ErrorKind, Failure
 from eventstore.domain.leases import DEFAULT_LEASE_SECONDS
+from eventstore.domain.own_texts import is_own_text
 from eventstore.domain.statuses import Approved, Pending
 from eventstore.history_import import record
 from eventstore.integrations.error_texts import failure_of_text
@@ -303,6 +304,8 @@ class _Run:
         attempt = self._attempts.pop(tool.id, None)
         if attempt is not None:  # neither hook came: a rule, or a hook of the host, refused it
             tool = await attempt.pause(reason="Claude Code did not run it")
+        if is_own_text(text):
+            return
         if tool.is_paused:
             await self._chat.reject(tool.id, text, source="policy")
         elif isinstance(tool.status, Pending | Approved):
@@ -342,7 +345,12 @@ class _Run:
                     commands.pause(self._chat.id, tool.id, None, "deferred")
                 )
             return _permission("defer")
-        attempt = await self._calls.begin(tool) if may_run(tool) else None
+        attempt = None
+        while attempt is None and may_run(tool):
+            attempt = await self._calls.begin(tool)
+            if attempt is None:
+                tool = await self._calls.now(tool)
+                is_decided = is_decided or isinstance(tool.status, Approved)
         if attempt is None:
             answer = await self._calls.answer(tool)
             return _permission("deny", permissionDecisionReason=shown_text(answer))

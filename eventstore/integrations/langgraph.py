@@ -190,7 +190,7 @@ class Ledger:
             return self._answer(tool, request)
         with self._calls.running(tool, GraphBubbleUp) as attempt:
             if attempt is None:
-                return self._answer(self._calls.now(tool.id), request)
+                return self._run(request, handler, step)
             errors = _ToolErrors(attempt.tool)
             try:
                 with errors.kept(), step.of_call(attempt.tool, request.runtime.config):

@@ -62,6 +62,7 @@ class RecordedServer(MCPServer[Any]):
         super().__init__(name, **options)
         self._chat = chat
         self._read_only = read_only
+        self._begun: set[str] = set()
 
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
@@ -69,7 +70,7 @@ class RecordedServer(MCPServer[Any]):
         """Record a call, run its tool, and record how it ended."""
         chat = self._chat if isinstance(self._chat, AsyncConversation) else self._chat(context)
         call = await chat.request(name, arguments)
-        calls = AsyncRecordedCalls(chat, "mcp", read_only=self._read_only)
+        calls = AsyncRecordedCalls(chat, "mcp", read_only=self._read_only, begun=self._begun)
         async with calls.running(call) as attempt:
             if attempt is None:
                 text = shown_text(await calls.answer(await calls.now(call)))

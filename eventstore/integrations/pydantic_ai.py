@@ -500,15 +500,20 @@ def _is_changed(
 
 def _differs(args: dict[str, Any], make: Callable[[], dict[str, Any]]) -> bool:
     try:
-        first = make()
-        if args == first:
-            return False
-        again = make()
+        first, again = make(), make()
     except ValueError:  # the host's code has repaired them
         return True
     names = args.keys() | first.keys() | again.keys()
-    fixed = [name for name in names if first.get(name, _MISSING) == again.get(name, _MISSING)]
-    return any(args.get(name, _MISSING) != first.get(name, _MISSING) for name in fixed)
+    fixed = [name for name in names if _is_same(first, again, name)]
+    return not all(_is_same(args, first, name) for name in fixed)
+
+
+def _is_same(one: dict[str, Any], other: dict[str, Any], name: str) -> bool:
+    """Return whether a value is equal in both; one that cannot be compared is made anew."""
+    try:
+        return bool(one.get(name, _MISSING) == other.get(name, _MISSING))
+    except Exception:  # noqa: BLE001 - a class of the host, such as an array, may raise anything
+        return False
 
 
 def _responded(response: messages.ModelResponse, latency: float | None) -> ModelResponded:

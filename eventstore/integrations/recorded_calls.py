@@ -90,8 +90,11 @@ class RecordedCalls:
         framework: str,
         needs_approval: NeedsApproval = (),
         read_only: Collection[str] = (),
+        begun: set[str] | None = None,
     ) -> None:
         self.conversation_id = chat.id
+        self.begun: set[str] = set() if begun is None else begun
+        """The calls that this run starts and is at, or those that share it."""
         self._read_only = frozenset(read_only)
         self._needs_approval = _of_call(needs_approval)
         self._chat = chat
@@ -285,36 +288,64 @@ class RecordedCalls:
         events = (e for e in self._chat.events() if e.version < before)
         return model_history(events, needs_approval=self._needs_approval).render(provider)
 
-    def starting(self, tool: Tool, claim: Claim, checked: Tool | None = None) -> Command[Tool]:
-        """Return the start of a call, which rejects it in place of that; see rule 8."""
-        effect = None
-        if tool.call.name not in self._read_only:
-            effect = SameEffect(Equality(), self._is_here)
+    def starting(self, tool: Tool, claim: Claim) -> Command[Tool]:
+        """Return the start of a call as it was read, which rejects it in place of that: rule 8."""
+        effect = None if self.only_reads(tool) else SameEffect(Equality(), self._is_ours)
         return commands.start(
-            self.conversation_id, tool.id, checked=checked, effect=effect, claim=claim
+            self.conversation_id, tool.id, checked=tool, effect=effect, claim=claim
         )
 
-    def _is_here(self, other: Tool) -> bool:
-        """Return whether this process is at a call, so that its end will come."""
+    def only_reads(self, tool: Tool) -> bool:
+        """Return whether a call has no effect."""
+        return tool.call.name in self._read_only
+
+    def _is_ours(self, other: Tool) -> bool:
+        """Return whether the run of this object is at a call, so that its end will come."""
+        if other.id not in self.begun:
+            return False
         leases = self._chat.session.outside_transaction(self.conversation_id).leases
         return leases.is_held(self.conversation_id, other.id, other.attempts)
 
+    def has_changed(self, tool: Tool) -> bool:
+        """Return whether a call that cannot be started is another than it was."""
+        now = self.now(tool.id)
+        return (now.status, now.attempts) != (tool.status, tool.attempts)
+
     @contextmanager
     def running(self, tool: Tool, pauses: Pauses = ()) -> Generator[Attempt | None, None, None]:
-        """Run a call as `Conversation.running` does; there is no attempt if it is rejected."""
+        """Run a call as `Conversation.running` does, unless it is rejected, or has changed.
+
+        Then there is no attempt, and the call is to be found again.
+        """
+        self.begun.add(tool.id)  # so that equal calls which start now see that it is ours
+        try:
+            attempt = self._begin(tool)
+            if attempt is None:
+                yield None
+                return
+            with recording_end_now(self._chat.session, attempt, pauses):
+                yield attempt
+        finally:
+            self.begun.discard(tool.id)
+
+    def _begin(self, tool: Tool) -> Attempt | None:
         session = self._chat.session
         claim = claim_of(
             session, self.conversation_id, tool.id, DEFAULT_LEASE_SECONDS, take_over=False
         )
-        with claim:
-            started = session.run(self.starting(tool, claim))
+        try:
+            with claim:
+                started = session.run(self.starting(tool, claim))
+        except IllegalTransition:
+            if not self.has_changed(tool):
+                raise
+            return None
         if type(started.status) is not Running:
             claim.release()
-            yield None
-            return
+            return None
         attempt = Attempt(session, self.conversation_id, started, claim.hold)
-        with recording_end_now(session, attempt, pauses):
-            yield attempt
+        attempt.has_effect = not self.only_reads(tool)
+        return attempt
 
     def answer(self, tool: Tool) -> Answer:
         """Return what the model reads as the result of a call."""
@@ -334,9 +365,10 @@ class AsyncRecordedCalls:
         framework: str,
         needs_approval: NeedsApproval = (),
         read_only: Collection[str] = (),
+        begun: set[str] | None = None,
     ) -> None:
         self._session = chat.session
-        self._calls = RecordedCalls(chat.blocking, framework, needs_approval, read_only)
+        self._calls = RecordedCalls(chat.blocking, framework, needs_approval, read_only, begun)
         self.know = self._calls.know
 
     async def record(
@@ -409,22 +441,22 @@ async def begin_unchanged(
     session: AsyncSession, calls: RecordedCalls, tool: Tool
 ) -> AsyncAttempt | None:
     """Begin a call, unless it is rejected, or has changed since it was read: then return None."""
+    calls.begun.add(tool.id)  # so that equal calls which start now see that it is ours
     claim = claim_of(
         session.blocking, calls.conversation_id, tool.id, DEFAULT_LEASE_SECONDS, take_over=False
     )
     try:
         with claim:
-            start = calls.starting(tool, claim, checked=tool)
-            attempt = await begin_attempt(session, start, claim.hold)
+            attempt = await begin_attempt(session, calls.starting(tool, claim), claim.hold)
     except IllegalTransition:
-        now = await session.call(lambda: calls.now(tool.id))
-        if (now.status, now.attempts) == (tool.status, tool.attempts):
+        if not await session.call(lambda: calls.has_changed(tool)):
             raise
         return None
-    if type(attempt.tool.status) is Running:
-        return attempt
-    attempt.release()
-    return None
+    if type(attempt.tool.status) is not Running:
+        attempt.release()
+        return None
+    attempt.has_effect = not calls.only_reads(tool)
+    return attempt
 
 
 @asynccontextmanager
@@ -435,12 +467,15 @@ async def running_unchanged(
 
     Then there is no attempt, and the call is to be found again.
     """
-    attempt = await begin_unchanged(session, calls, tool)
-    if attempt is None:
-        yield None
-        return
-    async with recording_end(session, attempt, pauses):
-        yield attempt
+    try:
+        attempt = await begin_unchanged(session, calls, tool)
+        if attempt is None:
+            yield None
+            return
+        async with recording_end(session, attempt, pauses):
+            yield attempt
+    finally:
+        calls.begun.discard(tool.id)
     if isinstance(attempt.tool.status, Completed | Failed):
         calls.note_end(attempt.tool)
 

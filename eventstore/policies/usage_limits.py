@@ -79,15 +79,20 @@ class UnknownUsage(msgspec.Struct, frozen=True):
         return f"{known}; or go on without, with UsageLimits(unknown='warn')"
 
 
+_SAY_NOTHING = frozenset({"anthropic", "bedrock", "gemini"})
+"""Providers whose models may answer with nothing, which is 0 tokens, or a number left out."""
+
+
 def _lacks(axis: str, responded: ModelResponded) -> bool:
     """Return whether a response does not say its tokens on an axis.
 
-    No prompt is of 0 tokens, and no answer of a response that is whole.
+    No prompt is of 0 tokens. An answer is where it is not whole, or empty, as some say.
     """
     usage = responded.usage or Usage()
-    is_empty = responded.usage is not None and bool(
+    may_be_empty = responded.provider in _SAY_NOTHING or bool(
         why_not_whole(responded.provider, responded.finish_reason)
     )
+    is_empty = responded.usage is not None and may_be_empty
     lacks_output = not usage.output_tokens and not is_empty
     if axis == "output_tokens":
         return lacks_output

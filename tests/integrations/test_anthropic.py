@@ -188,6 +188,28 @@ def test_an_open_call_runs_whatever_became_of_equal_ones(chat: Conversation, fir
     assert [chat.tools[call_id].attempts for call_id in "bc"] == [attempts, attempts]
 
 
+def test_a_call_that_is_edited_while_others_run_runs_as_the_log_says(chat: Conversation) -> None:
+    """A resume has read it before."""
+    ran: list[int] = []
+
+    @beta_tool
+    def lost(number: int) -> str:
+        """Find an order; meanwhile a person edits the next call."""
+        ran.append(number)
+        if len(ran) == 1:
+            chat.approve("b", {"number": 1}, by="grace")
+        return "lost"
+
+    calls = (("lost", '{"number": 7}', "a"), ("lost", '{"number": 100}', "b"))
+    api = ScriptedAPI([Said("", calls), Said(DONE)])
+    options = {**OPTIONS, "tools": [lost]}
+    for _ in Ledger(chat).tool_runner(api.client(), "?", **options):
+        break
+    Ledger(chat).tool_runner(api.client(), **options).until_done()
+    assert ran == [7, 1]
+    assert isinstance(chat.tools["b"].status, Completed)
+
+
 def test_a_loop_may_be_left(chat: Conversation) -> None:
     """The calls of the last message did not run; a runner without a prompt runs them."""
     api = ScriptedAPI([Said("", (("lost", '{"number": 7}', "a"),)), Said(DONE)])

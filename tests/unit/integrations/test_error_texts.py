@@ -24,6 +24,9 @@ from eventstore.integrations.error_texts import failure_of_text
         "504 Server Error: Gateway Timeout for url: https://bank.test/refunds",
         "MCP session task has already terminated: unhandled errors in a TaskGroup",
         text_of_doubt("the bank failed", None),
+        "connection reset by peer; the second try: connection refused",
+        "Exit code 124",
+        "Exit code 137\nKilled",
     ],
 )
 def test_a_text_that_leaves_a_doubt(text: str) -> None:
@@ -51,3 +54,17 @@ def test_any_other_text_leaves_what_its_kind_does(leaves_doubt: bool) -> None:
     """An ordinary error says nothing of the effect."""
     failure = failure_of_text("order 7 has no invoice", leaves_doubt=leaves_doubt)
     assert (failure.leaves_doubt, failure.message) == (leaves_doubt, "order 7 has no invoice")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Exit code 1\nFAILED test_http.py::test_timeout - TimeoutError: timed out",
+        "File does not exist. Did you mean timeout.py?",
+        "Order 7 was already cancelled",
+        "no tests of timeouts found",
+    ],
+)
+def test_words_of_time_and_cancel_are_not_all_of_the_attempt(text: str) -> None:
+    """A program has told how it ended, or the words are of what the tool works on."""
+    assert not failure_of_text(text).leaves_doubt
