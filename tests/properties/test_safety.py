@@ -255,11 +255,14 @@ FAULTS = {
 
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
 def test_a_planted_fault_is_found(monkeypatch: pytest.MonkeyPatch, fault: Fault) -> None:
-    """The way to it breaks its rule, and none without it. The long tier finds the way itself."""
+    """The way to it breaks its rule, and none without it.
+
+    The long tier finds a way itself, which may break another rule first.
+    """
     follow(fault.way)
     for place in fault.place if isinstance(fault.place, tuple) else (fault.place,):
         monkeypatch.setattr(place, fault.name, fault.broken)
-    with pytest.raises(AssertionError, match=fault.rule):
+    with pytest.raises(AssertionError, match=None if LONG else fault.rule):
         search() if LONG else follow(fault.way)
 
 
