@@ -71,7 +71,7 @@ def _message(number: int, said: Said, stop_reason: str) -> dict[str, Any]:
         "role": "assistant",
         "model": "claude-opus-4-8",
         "content": [*words, *calls],
-        "stop_reason": stop_reason if calls else "end_turn",
+        "stop_reason": "max_tokens" if said.cut_off else stop_reason if calls else "end_turn",
         "stop_sequence": None,
         "usage": {"input_tokens": 10, "output_tokens": 5},
     }

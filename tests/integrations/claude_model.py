@@ -34,6 +34,8 @@ def events(said: Said, message_id: str, model: str) -> Iterator[dict[str, Any]]:
         yield {"type": "content_block_delta", "index": index, "delta": delta}
         yield {"type": "content_block_stop", "index": index}
     stop["stop_reason"] = "tool_use" if said.calls else "end_turn"
+    if said.cut_off:
+        stop["stop_reason"] = "max_tokens"
     yield {"type": "message_delta", "delta": stop, "usage": {"output_tokens": 4}}
     yield {"type": "message_stop"}
 

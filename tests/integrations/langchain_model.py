@@ -46,6 +46,8 @@ class ScriptedModel(BaseChatModel):
         ]
         message = AIMessage(said.text, tool_calls=calls, usage_metadata=USED)
         message.response_metadata = self.said_of_end if calls else {}
+        if said.cut_off:
+            message.response_metadata = {"finish_reason": "length"}
         return ChatResult(generations=[ChatGeneration(message=message)])
 
     def _stream(

@@ -51,7 +51,8 @@ class ScriptedAPI:
         answered = {i["call_id"] for i in items if i.get("type") == "function_call_output"}
         assert made == answered, "each call has its result"
         number = _runs(["model" if _is_output(item) else "other" for item in items])
-        response = _response(number, self._script[number], cut_off=self._cut_off)
+        said = self._script[number]
+        response = _response(number, said, cut_off=self._cut_off or said.cut_off)
         return response, _response_events(response)
 
     def _completion(self, body: dict[str, Any]) -> tuple[dict[str, Any], Iterator[dict[str, Any]]]:
@@ -60,7 +61,8 @@ class ScriptedAPI:
         answered = {m["tool_call_id"] for m in messages if m["role"] == "tool"}
         assert made == answered, "each call has its result"
         number = sum(message["role"] == "assistant" for message in messages)
-        completion = _completion(number, self._script[number], cut_off=self._cut_off)
+        said = self._script[number]
+        completion = _completion(number, said, cut_off=self._cut_off or said.cut_off)
         return completion, _chunks(completion)
 
 

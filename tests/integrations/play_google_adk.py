@@ -51,7 +51,9 @@ class ScriptedModel(BaseLlm):
         used = types.GenerateContentResponseUsageMetadata(
             prompt_token_count=9, candidates_token_count=4
         )
-        yield LlmResponse(content=types.Content(role="model", parts=parts), usage_metadata=used)
+        reason = types.FinishReason.MAX_TOKENS if said.cut_off else None
+        content = types.Content(role="model", parts=parts)
+        yield LlmResponse(content=content, usage_metadata=used, finish_reason=reason)
 
 
 class OneByOne(BasePlugin):

@@ -37,7 +37,8 @@ def fake_model(play: Play) -> FunctionModel:
     def answer(messages: list[ModelMessage], _: AgentInfo) -> ModelResponse:
         said = next_said(messages)
         text = [TextPart(said.text)] if said.text else []
-        return ModelResponse([*text, *(ToolCallPart(n, a, i) for n, a, i in said.calls)])
+        calls = [ToolCallPart(n, a, i) for n, a, i in said.calls]
+        return ModelResponse([*text, *calls], finish_reason="length" if said.cut_off else None)
 
     async def stream(
         messages: list[ModelMessage], _: AgentInfo

@@ -50,7 +50,8 @@ class ScriptedModel(Model):
             for piece in (arguments[:5], arguments[5:]):
                 yield {"contentBlockDelta": {"delta": {"toolUse": {"input": piece}}}}
             yield {"contentBlockStop": {}}
-        yield {"messageStop": {"stopReason": self.stop_reason if said.calls else "end_turn"}}
+        reason = "max_tokens" if said.cut_off else self.stop_reason
+        yield {"messageStop": {"stopReason": reason if said.calls else "end_turn"}}
         usage = {"inputTokens": 9, "outputTokens": 4, "totalTokens": 13}
         yield {"metadata": {"usage": usage, "metrics": {"latencyMs": 1}}}
 

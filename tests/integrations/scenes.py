@@ -17,7 +17,8 @@ a class of tests that inherits `Scenes`. The table in `docs/integrations.md` lis
 12. an agent that a tool runs, with a ledger of its own conversation;
 13. a resume with nothing to do, and one beside another worker;
 14. a host's answer, through the framework, to a call that has changed since it was asked about;
-15. a call that asks for the same as one in doubt.
+15. a call that asks for the same as one in doubt;
+16. a call of a response that was cut off.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar
@@ -80,12 +82,13 @@ SCENES = {
     "nothing to resume": "test_nothing_is_resumed_after_the_last_word",
     "a late answer": "test_a_late_answer_decides_nothing",
     "equal to a doubt": "test_a_call_equal_to_one_in_doubt_does_not_run",
+    "a cut-off response": "test_a_call_of_a_response_that_was_cut_off_does_not_run",
 }
 """The scenes as the documentation names them, and their tests."""
 
 FRAMEWORKS: dict[str, tuple[str, frozenset[str]]] = {
     "pydantic_ai": ("pydantic-ai", frozenset()),
-    "openai_agents": ("openai-agents", frozenset()),
+    "openai_agents": ("openai-agents", frozenset({"a cut-off response"})),
     "langchain": ("langchain", frozenset()),
     "langgraph": ("langgraph", frozenset()),
     "anthropic": ("anthropic", frozenset({"a late answer"})),
@@ -110,10 +113,14 @@ FRAMEWORKS: dict[str, tuple[str, frozenset[str]]] = {
 
 
 class Said(msgspec.Struct, frozen=True):
-    """One response of the fake model: words, and calls as (name, arguments as JSON text, id)."""
+    """One response of the fake model: words, and calls as (name, arguments as JSON text, id).
+
+    `cut_off`: it ends at its limit of tokens.
+    """
 
     text: str = ""
     calls: tuple[tuple[str, str, str], ...] = ()
+    cut_off: bool = False
 
 
 class Play(msgspec.Struct, frozen=True, kw_only=True):
@@ -227,6 +234,8 @@ class Scenes:
     """Whether the integration knows when a model is asked."""
     attempts_of_bad_arguments: ClassVar[int] = 0
     """1 where the framework checks arguments inside the tool's own invocation."""
+    calls_that_were_cut_off: ClassVar[int] = 1
+    """0 where the framework takes such calls out of the response."""
 
     # the scenes
 
@@ -328,6 +337,22 @@ class Scenes:
             assert (first, set(others)) == (Running, {Rejected})
             text = str(model_history(chat.events()).render("openai"))
             assert "it asks for the same as the call" in text
+        assert effects_of(url) == []
+
+    def test_a_call_of_a_response_that_was_cut_off_does_not_run(self, tmp_path: Path) -> None:
+        """Some frameworks end the run there, others ask the model again."""
+        cut_off = Said("Let me see.", ((*REFUND, "call_a"),), cut_off=True)
+        url = url_in(tmp_path)
+        with suppress(Exception):
+            self._play(Play(url=url, script=(cut_off, Said(DONE))))
+        with EventStore.open(url) as store:
+            chat = store.conversation(CHAT)
+            rendered = str(model_history(chat.events()).render("openai"))
+            assert len(chat.tools) == self.calls_that_were_cut_off
+            for tool in chat.tools.values():
+                assert isinstance(tool.status, Failed)
+                assert (tool.status.failure.code, tool.attempts) == ("broken_off", 0)
+                assert tool.status.failure.message in rendered
         assert effects_of(url) == []
 
     def test_a_streamed_run_is_recorded(self, tmp_path: Path) -> None:

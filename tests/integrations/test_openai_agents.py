@@ -43,6 +43,10 @@ class TestOpenAIAgents(ScenesWithoutReads):
     framework = "openai_agents"
     attempts_of_bad_arguments = 1
 
+    def test_a_call_of_a_response_that_was_cut_off_does_not_run(self, tmp_path: Path) -> None:
+        """The models of openai-agents do not tell how a response ended."""
+        pytest.skip("no member of its responses says so")
+
 
 def with_ledger(url: str, scene: Any) -> Any:
     """Run a scene with a ledger on one conversation of a log, and return its result."""

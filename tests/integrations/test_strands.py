@@ -29,6 +29,7 @@ class TestStrands(ScenesWithDecisions):
 
     framework = "strands"
     attempts_of_bad_arguments = 1
+    calls_that_were_cut_off = 0
 
 
 def scripted(calls: tuple[tuple[str, str, str], ...]) -> ScriptedModel:
