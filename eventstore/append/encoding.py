@@ -48,13 +48,16 @@ def _encode_call(event: Any) -> Encoded:
     call = event.call if type(event) is ToolPending else event.edited_call
     if call is None:
         return *codec.as_stored(event), None
-    stored: Any
+    stored: Any = None
+    payload, refused = b"", None
     try:
         # Their fingerprint measures arguments that have one of their own.
         stored, payload = codec.as_stored(event, measured=getattr(call, "raw", "") is None)
-    except UnencodableEvent:
+    except UnencodableEvent as error:
+        refused = error
+    if refused is not None:
         _require_json(call)  # its error names the path in the arguments
-        raise
+        raise refused
     kept = stored.call if type(stored) is ToolPending else stored.edited_call
     try:
         is_same = kept == call
