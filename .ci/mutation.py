@@ -41,6 +41,7 @@ ROOMS = {
         [
             "tests/unit/append",
             "tests/unit/test_conversation.py",
+            "tests/unit/responses/test_cut_off_responses.py",
             "tests/unit/responses/test_response_recorded_twice.py",
         ],
     ),
