@@ -147,7 +147,7 @@ def allowed(text: str) -> set[str]:
 
 
 def main(root: Path = ROOT, modules: Iterable[str] = MODULES, meant: Path = ALLOWED) -> int:
-    """Print the breakages that are not meant, and meant ones that are none; return whether any."""
+    """Print breakages that are not allowed, and allowed ones not found; return whether any."""
     tag = last_release(root)
     if tag is None:
         print("api: no release yet (no tag vX.Y.Z before this commit), nothing to compare with")

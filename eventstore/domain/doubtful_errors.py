@@ -137,7 +137,7 @@ _NOT_CONNECTED = re.compile("failed to connect to all addresses|DNS resolution f
 
 # The MCP SDK's own codes: no answer in time, a closed connection, an answer that cannot be read.
 _MCP_LOST = frozenset({408, -32000, -32001, -32700})
-# Its own texts of an answer over HTTP that is none of the protocol, such as that of a gateway.
+# Its own texts of an answer over HTTP that does not follow the protocol, as from a gateway.
 _MCP_NO_ANSWER = re.compile(
     "Server returned an error response|Unexpected content type: |server answered a request with 202"
 )
