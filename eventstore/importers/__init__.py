@@ -7,6 +7,7 @@ could not be read.
 
 from __future__ import annotations
 
+from eventstore.importers.file_format import FileContent, FileFormat
 from eventstore.importers.file_import import ImportedFile, import_file, import_files
 from eventstore.importers.problems import Problem, Problems, SourceError
 from eventstore.importers.recorded_requests import Request, RequestFile
@@ -15,6 +16,8 @@ from eventstore.importers.transcript import Transcript, is_refusal
 
 __all__ = [
     "PROVIDERS",
+    "FileContent",
+    "FileFormat",
     "ImportedFile",
     "Problem",
     "Problems",

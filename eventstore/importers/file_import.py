@@ -24,7 +24,9 @@ import msgspec
 from eventstore.domain.credentials import may_be_address
 from eventstore.domain.events import RunStarted
 from eventstore.errors import EventStoreError, ImportConflict
+from eventstore.importers.file_format import FileFormat
 from eventstore.importers.given_files import files_of
+from eventstore.importers.problems import SourceError
 from eventstore.importers.source import Source, read
 from eventstore.importers.transcript import Transcript, is_refusal
 from eventstore.providers.detection import ForeignForm
@@ -68,7 +70,7 @@ def import_file(
     store: EventStore,
     path: str | Path,
     *,
-    provider: str | None = None,
+    provider: str | FileFormat | None = None,
     name: str | None = None,
     error_pattern: str | re.Pattern[str] | None = None,
 ) -> ImportedFile:
@@ -96,7 +98,7 @@ def import_files(
     store: EventStore,
     given: Iterable[str | Path],
     *,
-    provider: str | None = None,
+    provider: str | FileFormat | None = None,
     name: str | None = None,
     error_pattern: str | re.Pattern[str] | None = None,
     jobs: int = 1,
@@ -130,7 +132,7 @@ class _Importing:
         self,
         files: Sequence[str | Path],
         store: EventStore,
-        provider: str | None,
+        provider: str | FileFormat | None,
         name: str | None,
         error_pattern: str | re.Pattern[str] | None,
         watch: Watch | None,
@@ -186,10 +188,14 @@ class _Importing:
         return self._messages(transcript, step)
 
     def _messages(self, transcript: Transcript, step: Step) -> Imported:
+        try:
+            chat = self._store.conversation(transcript.id)
+        except ValueError as error:
+            raise SourceError(f"not imported: {error}") from None
         started = None
         if transcript.parent_id is not None:
             started = RunStarted(None, transcript.parent_id, transcript.parent_call_id)
-        return self._store.conversation(transcript.id).import_messages(
+        return chat.import_messages(
             self._stepping(transcript.messages, step),
             known_provider(transcript.provider),
             is_rejection=is_refusal,

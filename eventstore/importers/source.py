@@ -73,13 +73,20 @@ class Source:
     transcript before asking for the next; meanwhile `problems` grow, and `position` (of `size`).
     """
 
-    def __init__(self, path: str | Path, provider: str | None, name: str | None) -> None:
+    def __init__(
+        self, path: str | Path, provider: str | FileFormat | None, name: str | None
+    ) -> None:
         is_server = isinstance(path, str) and path.startswith(SCHEMES)
         if isinstance(path, str) and may_be_address(path) and not is_server:
             raise _other_server(path)
         self.path = Path("database" if is_server else path)
-        self._format = next((each for each in FORMATS if each.name == provider), None)
-        self._provider = None if self._format else provider
+        self._format: FileFormat | None
+        self._provider: str | None = None
+        if isinstance(provider, str):
+            self._format = next((each for each in FORMATS if each.name == provider), None)
+            self._provider = None if self._format else provider
+        else:
+            self._format = provider
         self._name = name
         self._problems = Problems()
         self._file: _File
@@ -213,20 +220,22 @@ class Source:
         return False
 
 
-def read(path: str | Path, provider: str | None = None, name: str | None = None) -> Source:
+def read(
+    path: str | Path, provider: str | FileFormat | None = None, name: str | None = None
+) -> Source:
     """Open a file of conversations that another program wrote.
 
     It may hold messages of a provider, a session log, a trajectory, traces, an evaluation's log or
     a database, or be OpenHands' folder of events: `PROVIDERS` has the names. Messages are a list,
     an object with `messages` (and `system`), a list of such objects, or a message or such an object
-    a line. `provider` is the form of the file, where it should not be guessed. The URL of a
-    PostgreSQL, as text, is read for LangGraph's checkpoints.
+    a line. `provider` is the form of the file, where it should not be guessed, or a format of your
+    own. The URL of a PostgreSQL, as text, is read for LangGraph's checkpoints.
 
     Raises:
         SourceError: the file is missing, empty, or not text.
         ValueError: files of that form cannot be read.
     """
-    if provider is not None and provider not in PROVIDERS:
+    if isinstance(provider, str) and provider not in PROVIDERS:
         raise ValueError(f"provider is {provider!r}: pass one of {', '.join(PROVIDERS)}")
     return Source(path, provider, name)
 

@@ -1,4 +1,4 @@
-"""Support for tests: the contracts of storages and providers, builders, a frozen clock.
+"""Support for tests: contracts of storages, providers, projections, importers; builders, a clock.
 
 One class tests that a storage keeps the contract. For a database that only one storage can use at a
 time, derive it from `StorageContract` and `EventStoreContract` instead:
@@ -16,7 +16,8 @@ time, derive it from `StorageContract` and `EventStoreContract` instead:
             for storage in opened:
                 storage.close()
 
-For a provider, derive it from `ProviderContract`, which says what it needs.
+For a provider, a projection or a file format, derive it from `ProviderContract`,
+`ProjectionContract` or `ImporterContract`, which say what they need.
 
 Only tests import this module; it needs pytest.
 """
@@ -53,6 +54,8 @@ from eventstore.testing.history import (
     refused,
     unknown,
 )
+from eventstore.testing.importer_contract import ImporterContract
+from eventstore.testing.projection_contract import ProjectionContract
 from eventstore.testing.provider_contract import ProviderContract
 from eventstore.testing.storage_contract import SharedStorageContract, StorageContract
 from eventstore.testing.store_contract import EventStoreContract, SharedEventStoreContract
@@ -63,9 +66,11 @@ __all__ = [
     "EventStoreContract",
     "FrozenClock",
     "Guarantee",
+    "ImporterContract",
     "OpenStorage",
     "Place",
     "Placed",
+    "ProjectionContract",
     "ProviderContract",
     "Reading",
     "SharedEventStoreContract",

@@ -312,9 +312,11 @@ TESTING = [
     "EventStoreContract",
     "FrozenClock",
     "Guarantee",
+    "ImporterContract",
     "OpenStorage",
     "Place",
     "Placed",
+    "ProjectionContract",
     "ProviderContract",
     "Reading",
     "SharedEventStoreContract",
@@ -347,7 +349,7 @@ TESTING = [
 
 
 def test_the_public_names_of_the_contracts_are_these() -> None:
-    """Tests of storages and providers outside of this repository use them."""
+    """Tests of storages, providers, projections and formats of others use them."""
     assert testing.__all__ == TESTING
 
 
