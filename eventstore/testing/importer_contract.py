@@ -7,9 +7,9 @@ import random
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
 
-from eventstore.domain.json_types import is_json_list, is_json_object
+from eventstore.domain.json_types import JsonObject, is_json_list, is_json_object
 from eventstore.importers.file_format import FileFormat, Unit
 from eventstore.importers.file_import import ImportedFile, import_file
 from eventstore.importers.problems import SourceError
@@ -18,6 +18,10 @@ from eventstore.store import EventStore
 
 if TYPE_CHECKING:
     import pytest
+
+
+File: TypeAlias = list[Any] | JsonObject
+"""The JSON values of a file's lines, or one document."""
 
 
 class ImporterContract:
@@ -29,7 +33,7 @@ class ImporterContract:
     file_format: ClassVar[FileFormat]
 
     files: ClassVar[Sequence[Any]]
-    """Cases of a file, and the ids of its conversations; the file is called `given`.
+    """Cases of a file, and a list of the ids of its conversations; the file is called `given`.
 
     Between them they have what the format can hold: calls, results, failures.
     """
@@ -47,7 +51,7 @@ class ImporterContract:
         elif "file" in metafunc.fixturenames:
             metafunc.parametrize("file", [_values(case)[0] for case in self.files])
 
-    def test_a_file_is_recognised(self, file: Any) -> None:
+    def test_a_file_is_recognised(self, file: File) -> None:
         """A value of it looks like this format, and like no other of the library."""
         unit: Unit = "line" if is_json_list(file) else "file"
         values: list[Any] = file if is_json_list(file) else [file]
@@ -66,7 +70,7 @@ class ImporterContract:
             assert not any(self.file_format.looks_like(odd, unit) for unit in units)
 
     def test_its_conversations_are_imported(
-        self, file: Any, ids: list[str], tmp_path: Path
+        self, file: File, ids: list[str], tmp_path: Path
     ) -> None:
         """Nothing of the file is a problem, and each conversation has its id and its events."""
         with EventStore.open("sqlite://") as store:
@@ -74,7 +78,7 @@ class ImporterContract:
             assert (done.ids, done.problems, done.refused) == (ids, [], [])
             assert all(store.conversation(each).version for each in ids)
 
-    def test_the_same_file_again_adds_nothing(self, file: Any, tmp_path: Path) -> None:
+    def test_the_same_file_again_adds_nothing(self, file: File, tmp_path: Path) -> None:
         """An import may be repeated."""
         with EventStore.open("sqlite://") as store:
             first = self._imported(store, tmp_path, file)
@@ -83,7 +87,7 @@ class ImporterContract:
             assert (again.ids, again.added, again.events) == (first.ids, 0, 0)
             assert list(store.read()) == before
 
-    def test_a_file_that_has_grown_adds_what_is_new(self, file: Any, tmp_path: Path) -> None:
+    def test_a_file_that_has_grown_adds_what_is_new(self, file: File, tmp_path: Path) -> None:
         """A log that got the file line by line equals one that got it at once."""
         if not self.grows or not is_json_list(file):
             return
@@ -96,7 +100,7 @@ class ImporterContract:
                 grown = [recorded.event for recorded in store.conversation(each).events()]
                 assert grown == [recorded.event for recorded in whole.conversation(each).events()]
 
-    def test_times_are_microseconds(self, file: Any, tmp_path: Path) -> None:
+    def test_times_are_microseconds(self, file: File, tmp_path: Path) -> None:
         """A transcript has at most one time for each message: microseconds since 1970, or None."""
         path = _written(tmp_path, file)
         for transcript in read(path, self.file_format).transcripts():
@@ -104,7 +108,7 @@ class ImporterContract:
             assert len(transcript.times) <= count
             assert all(_is_moment(time) for time in transcript.times)
 
-    def test_a_line_that_is_no_json_is_a_problem(self, file: Any, tmp_path: Path) -> None:
+    def test_a_line_that_is_no_json_is_a_problem(self, file: File, tmp_path: Path) -> None:
         """The problem has its number, and the other lines are imported."""
         if not is_json_list(file):
             return
@@ -116,7 +120,7 @@ class ImporterContract:
             assert f"line {len(lines) + 1}" in done.problems[-1]
             assert done.ids == self._imported(store, tmp_path, file).ids
 
-    def test_no_damage_raises_an_error_of_python(self, file: Any, tmp_path: Path) -> None:
+    def test_no_damage_raises_an_error_of_python(self, file: File, tmp_path: Path) -> None:
         """Whatever stands where, it is imported, a problem, or refused as what it is."""
         chance = random.Random(0)
         with EventStore.open("sqlite://") as store:
@@ -126,7 +130,7 @@ class ImporterContract:
                     done = import_file(store, path, provider=self.file_format, name=f"{number}")
                     assert all(isinstance(each, SourceError) for each in done.refused)
 
-    def _imported(self, store: EventStore, folder: Path, file: Any) -> ImportedFile:
+    def _imported(self, store: EventStore, folder: Path, file: File) -> ImportedFile:
         return import_file(store, _written(folder, file), provider=self.file_format)
 
 
@@ -136,7 +140,7 @@ def _values(case: Any) -> Sequence[Any]:
     return values
 
 
-def _written(folder: Path, file: Any, name: str = "given") -> Path:
+def _written(folder: Path, file: File, name: str = "given") -> Path:
     """Return the path of a file that holds the values."""
     path = folder / f"{name}.{'jsonl' if is_json_list(file) else 'json'}"
     values = file if is_json_list(file) else [file]
@@ -153,15 +157,18 @@ _ODD: Final[tuple[Any, ...]] = (
 )
 """Values that stand nowhere in a file."""
 
+_DAMAGE: Final = 0.04
+"""The share of members that are damaged."""
+
 
 def _damaged(value: Any, chance: random.Random) -> Any:
-    """Return a value in which some members have become something else."""
+    """Return a value in which some members, at any depth, have become something else."""
+
+    def damaged(member: Any) -> Any:
+        return chance.choice(_ODD) if chance.random() < _DAMAGE else _damaged(member, chance)
+
     if is_json_list(value):
-        return [_with_damage(each, chance) for each in value]
-    return {key: _with_damage(each, chance) for key, each in value.items()}
-
-
-def _with_damage(value: Any, chance: random.Random) -> Any:
-    if chance.random() < 0.04:
-        return chance.choice(_ODD)
-    return _damaged(value, chance) if is_json_list(value) or is_json_object(value) else value
+        return [damaged(each) for each in value]
+    if is_json_object(value):
+        return {key: damaged(each) for key, each in value.items()}
+    return value
