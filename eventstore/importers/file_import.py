@@ -191,7 +191,7 @@ class _Importing:
         try:
             chat = self._store.conversation(transcript.id)
         except ValueError as error:
-            raise SourceError(f"not imported: {error}") from None
+            raise SourceError(f"{error}: give it another id with `name`") from None
         started = None
         if transcript.parent_id is not None:
             started = RunStarted(None, transcript.parent_id, transcript.parent_call_id)
