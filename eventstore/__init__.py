@@ -86,6 +86,17 @@ from eventstore.store import EventStore
 from eventstore.subscriptions.feed import Cursor, Feed
 
 if TYPE_CHECKING:
+    from eventstore.agent_errors.error_envelope import ErrorEnvelope
+    from eventstore.agent_errors.errors import (
+        AgentError,
+        Cancelled,
+        ConfigError,
+        ContextOverflow,
+        InternalError,
+        ProviderError,
+        ToolError,
+        UsageLimitExceeded,
+    )
     from eventstore.aio.attempt import AsyncAttempt
     from eventstore.aio.conversation import AsyncConversation
     from eventstore.aio.reader import AsyncFeed, AsyncFollow
@@ -105,17 +116,7 @@ if TYPE_CHECKING:
         Terminate,
         Toolbox,
     )
-    from eventstore.domain.agent_errors import (
-        AgentError,
-        Cancelled,
-        ConfigError,
-        ContextOverflow,
-        InternalError,
-        ProviderError,
-        ToolError,
-        UsageLimitExceeded,
-    )
-    from eventstore.domain.error_envelope import ErrorClass, ErrorEnvelope
+    from eventstore.domain.error_codes import ErrorClass
     from eventstore.domain.provider_error_kinds import AuthErrorKind, ProviderErrorKind
     from eventstore.domain.tool_effect import ToolEffect
     from eventstore.domain.tool_errors import ModelRetry, NotApplicable
@@ -299,7 +300,7 @@ __all__ = [
 ]
 
 _LAZY = {
-    "AgentError": "eventstore.domain.agent_errors",
+    "AgentError": "eventstore.agent_errors.errors",
     "Approve": "eventstore.dispatch",
     "Ask": "eventstore.dispatch",
     "AsyncAttempt": "eventstore.aio.attempt",
@@ -312,16 +313,16 @@ _LAZY = {
     "AsyncToolGate": "eventstore.policies.gates",
     "AsyncUsageBudget": "eventstore.responses.usage_budget",
     "AuthErrorKind": "eventstore.domain.provider_error_kinds",
-    "Cancelled": "eventstore.domain.agent_errors",
-    "ConfigError": "eventstore.domain.agent_errors",
-    "ContextOverflow": "eventstore.domain.agent_errors",
+    "Cancelled": "eventstore.agent_errors.errors",
+    "ConfigError": "eventstore.agent_errors.errors",
+    "ContextOverflow": "eventstore.agent_errors.errors",
     "ConversationCursor": "eventstore.subscriptions.conversation_cursor",
     "DefaultRetryClassifier": "eventstore.policies.retry",
     "Defer": "eventstore.dispatch",
     "Denial": "eventstore.policies.gates",
     "Dispatcher": "eventstore.dispatch",
-    "ErrorClass": "eventstore.domain.error_envelope",
-    "ErrorEnvelope": "eventstore.domain.error_envelope",
+    "ErrorClass": "eventstore.domain.error_codes",
+    "ErrorEnvelope": "eventstore.agent_errors.error_envelope",
     "FatalToolError": "eventstore.policies.termination",
     "Finding": "eventstore.providers",
     "Follow": "eventstore.subscriptions.subscription",
@@ -330,7 +331,7 @@ _LAZY = {
     "GateConflict": "eventstore.policies.gates",
     "GateDecision": "eventstore.policies.gates",
     "Imported": "eventstore.history_import",
-    "InternalError": "eventstore.domain.agent_errors",
+    "InternalError": "eventstore.agent_errors.errors",
     "Lag": "eventstore.subscriptions.subscription",
     "ModelRetry": "eventstore.domain.tool_errors",
     "NotApplicable": "eventstore.domain.tool_errors",
@@ -339,7 +340,7 @@ _LAZY = {
     "Price": "eventstore.policies.prices",
     "PriceTable": "eventstore.policies.prices",
     "Prices": "eventstore.policies.prices",
-    "ProviderError": "eventstore.domain.agent_errors",
+    "ProviderError": "eventstore.agent_errors.errors",
     "ProviderErrorKind": "eventstore.domain.provider_error_kinds",
     "RecordedStream": "eventstore.responses.streams",
     "Reject": "eventstore.dispatch",
@@ -353,14 +354,14 @@ _LAZY = {
     "StuckLoopGuard": "eventstore.dispatch",
     "Terminate": "eventstore.dispatch",
     "ToolEffect": "eventstore.domain.tool_effect",
-    "ToolError": "eventstore.domain.agent_errors",
+    "ToolError": "eventstore.agent_errors.errors",
     "ToolErrorPolicy": "eventstore.policies.termination",
     "ToolErrorTerminal": "eventstore.policies.termination",
     "ToolGate": "eventstore.policies.gates",
     "ToolGateContext": "eventstore.policies.gates",
     "Toolbox": "eventstore.dispatch",
     "UsageBudget": "eventstore.responses.usage_budget",
-    "UsageLimitExceeded": "eventstore.domain.agent_errors",
+    "UsageLimitExceeded": "eventstore.agent_errors.errors",
     "UsageLimits": "eventstore.policies.usage_limits",
     "Violation": "eventstore.providers",
     "compose_gates": "eventstore.policies.gates",

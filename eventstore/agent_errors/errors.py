@@ -1,6 +1,6 @@
 """The errors of an agent: whether its loop may ask the provider again, and which action they need.
 
-    AgentError                   an agent could not go on
+    AgentError                   an agent could not continue
     ├── ProviderError            the model's provider refused or did not answer: nine causes
     ├── ToolError                a tool failed: the model sees why
     ├── ContextOverflow          the messages do not fit the model: compact them
@@ -14,15 +14,32 @@ Each error has a text for operators, a text for the model, a code for programs, 
 
 from __future__ import annotations
 
-from decimal import Decimal
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import msgspec
 
-from eventstore.domain.arguments import is_seconds
+from eventstore.agent_errors.json_form import (
+    AnyErrorJson,
+    CancelledJson,
+    ConfigJson,
+    ContextOverflowJson,
+    ErrorJson,
+    InternalJson,
+    ProviderJson,
+    ProviderMembers,
+    ToolJson,
+    UsageLimitJson,
+)
+from eventstore.agent_errors.of_exception import (
+    own_suggestion,
+    provider_cause,
+    safe_text,
+    suggestion_for,
+)
+from eventstore.agent_errors.provider_causes import CONSEQUENCES, check_details, kind_of_status
 from eventstore.domain.credentials import without_credentials
 from eventstore.domain.doubt import ENDED_FROM_OUTSIDE, unknown_outcome
-from eventstore.domain.error_envelope import CODES, code_of_status
+from eventstore.domain.error_codes import CODES, code_of_status
 from eventstore.domain.events import UsageLimitBreach
 from eventstore.domain.failure import (
     ERROR_KINDS,
@@ -31,51 +48,14 @@ from eventstore.domain.failure import (
     classify,
     storable,
 )
-from eventstore.domain.foreign_errors import (
-    CAUSES_KEPT,
-    ERROR_STATUSES,
-    dig,
-    retry_after_of,
-    transport_code_of,
-)
+from eventstore.domain.foreign_errors import CAUSES_KEPT, ERROR_STATUSES, transport_code_of
 from eventstore.domain.provider_error_kinds import AuthErrorKind, ProviderErrorKind
-from eventstore.domain.sdk_errors import (
-    ProviderCause,
-    cause_of,
-    is_misconfigured,
-    overflow_of,
-    text_of,
-)
-from eventstore.errors import EventStoreError, restore_exception
-
-
-class _Cause(NamedTuple):
-    """The consequences of a provider error's kind; `seconds` is the default of `retry_after`."""
-
-    text: str
-    code: str
-    seconds: float | None = None
-
-
-_CAUSES = {
-    ProviderErrorKind.AUTHENTICATION: _Cause("authentication failed", "auth_failed"),
-    ProviderErrorKind.RATE_LIMIT: _Cause("rate limited", "rate_limited", 30.0),
-    ProviderErrorKind.QUOTA_EXCEEDED: _Cause("quota exceeded", "quota_exceeded"),
-    ProviderErrorKind.INVALID_REQUEST: _Cause("invalid request", "invalid_request"),
-    ProviderErrorKind.CONTENT_FILTERED: _Cause("content filtered", "content_filtered"),
-    ProviderErrorKind.SERVER_ERROR: _Cause("provider internal error", "upstream_unavailable", 20.0),
-    ProviderErrorKind.TRANSPORT: _Cause("transport error", "transport_failure"),
-    ProviderErrorKind.INVALID_RESPONSE: _Cause("invalid response", "invalid_response"),
-    ProviderErrorKind.UNKNOWN: _Cause("unknown provider error", "upstream_error"),
-}
-
-_AUTH_STATUSES = {401: AuthErrorKind.INVALID, 403: AuthErrorKind.INSUFFICIENT_PERMISSIONS}
-_INVALID_REQUESTS = (400, 422)
-_SERVER_ERRORS = range(500, 600)
+from eventstore.domain.sdk_errors import is_misconfigured, overflow_of
+from eventstore.errors import restore_exception
 
 
 class AgentError(Exception):
-    """An agent could not go on: `message` says why, `suggestion` what its user can do.
+    """An agent could not continue: `message` says why, `suggestion` what its user can do.
 
     `retryable` says whether the loop may ask the provider again, after `retry_after` seconds. It
     does not say whether a tool call may run again (`RetryClassifier`). Called `Error` in katu-core.
@@ -153,7 +133,7 @@ class AgentError(Exception):
 
     def encode(self) -> bytes:
         """Return the error as JSON, with its causes; a cause of another class becomes internal."""
-        return msgspec.json.encode(_data_of(self, CAUSES_KEPT))
+        return msgspec.json.encode(_json_of(self, CAUSES_KEPT))
 
     @staticmethod
     def decode(data: str | bytes) -> AgentError:
@@ -162,8 +142,8 @@ class AgentError(Exception):
         Raises:
             msgspec.ValidationError: the JSON does not have that form; the error names the place.
         """
-        decoded: _Data = msgspec.json.decode(data, type=_AnyData)
-        return decoded.error()
+        decoded: AnyErrorJson = msgspec.json.decode(data, type=AnyErrorJson)
+        return _error_of(decoded)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return restore_exception, (type(self), self.args, self.__dict__)
@@ -188,11 +168,8 @@ class ProviderError(AgentError):
         cause: BaseException | None = None,
     ) -> None:
         self.kind = ProviderErrorKind(kind)
+        check_details(self.kind, auth, retry_after)
         is_auth = self.kind is ProviderErrorKind.AUTHENTICATION
-        if auth is not None and not is_auth:
-            raise ValueError(f"auth is {auth!r} and kind {kind!r}: auth is only for AUTHENTICATION")
-        if retry_after is not None and not is_seconds(retry_after):
-            raise ValueError(f"retry_after is {retry_after!r}: pass seconds, 0 or more")
         self.status = status
         self.auth = AuthErrorKind(auth or AuthErrorKind.UNKNOWN) if is_auth else None
         self.retry_after_hint = retry_after
@@ -208,13 +185,13 @@ class ProviderError(AgentError):
         suggestion: str | None = None,
     ) -> Self:
         """Make the error of an HTTP status; `retry_after` is the server's hint in seconds."""
-        kind, auth = _kind_of_status(status, retry_after)
+        kind, auth = kind_of_status(status, retry_after)
         return cls(
             kind, message, status=status, retry_after=retry_after, auth=auth, suggestion=suggestion
         )
 
     def _text(self, message: str) -> str:
-        text = _CAUSES[self.kind].text
+        text = CONSEQUENCES[self.kind].text
         if self.kind is ProviderErrorKind.SERVER_ERROR and self.status is not None:
             text += f" ({self.status})"
         text = f"provider error: {text}: {message}"
@@ -236,7 +213,7 @@ class ProviderError(AgentError):
         if not self.retryable:
             return None
         hint = self.retry_after_hint
-        return _CAUSES[self.kind].seconds if hint is None else hint
+        return CONSEQUENCES[self.kind].seconds if hint is None else hint
 
     @property
     def code(self) -> str:
@@ -247,7 +224,7 @@ class ProviderError(AgentError):
             code = transport_code_of(self)
             if code is not None:
                 return code
-        return _CAUSES[self.kind].code
+        return CONSEQUENCES[self.kind].code
 
     @property
     def model_message(self) -> str | None:
@@ -374,238 +351,110 @@ class InternalError(AgentError):
         super().__init__(str(error), suggestion=suggestion, cause=cause)
 
 
-def _kind_of_status(
-    status: int, retry_after: float | None
-) -> tuple[ProviderErrorKind, AuthErrorKind | None]:
-    """Return the kind and the auth detail: retryable exactly if `ErrorKind.from_http_status` is."""
-    match ErrorKind.from_http_status(status, retry_after):
-        case ErrorKind.AUTH:
-            return ProviderErrorKind.AUTHENTICATION, _AUTH_STATUSES[status]
-        case ErrorKind.RATE_LIMIT:
-            return ProviderErrorKind.RATE_LIMIT, None
-        case ErrorKind.QUOTA:
-            return ProviderErrorKind.QUOTA_EXCEEDED, None
-        case ErrorKind.PERMANENT:
-            is_invalid = status in _INVALID_REQUESTS
-            kind = ProviderErrorKind.INVALID_REQUEST if is_invalid else ProviderErrorKind.UNKNOWN
-            return kind, None
-        case _:
-            is_server = status in _SERVER_ERRORS
-            kind = ProviderErrorKind.SERVER_ERROR if is_server else ProviderErrorKind.TRANSPORT
-            return kind, None
-
-
-_MAX_TEXT_CHARS = 2_000  # an answer may be a whole page of HTML
-
-_SUGGESTIONS = {
-    AuthErrorKind.MISSING: "set the API key or the credentials of the provider",
-    AuthErrorKind.INVALID: "check the API key or the credentials of the provider",
-    AuthErrorKind.EXPIRED: "log in again, or renew the credentials of the provider",
-    AuthErrorKind.INSUFFICIENT_PERMISSIONS: "ask for the rights that this request needs",
-    ProviderErrorKind.QUOTA_EXCEEDED: "raise the budget, or wait until its next period begins",
-}
-
-
 def _of_foreign(exc: BaseException, suggestion: str | None, now: int | None) -> AgentError:
     failure = Failure.from_exception(exc, now=now)  # accepts any foreign exception
-    message = _safe_text(exc, failure)
-    own = dig(exc, "suggestion")
-    suggestion = suggestion or (own if isinstance(own, str) else None)
+    message = safe_text(exc, failure)
+    suggestion = suggestion or own_suggestion(exc)
     if unknown_outcome(exc) in ENDED_FROM_OUTSIDE:
         return Cancelled(suggestion=suggestion, cause=exc)
     if overflow := overflow_of(exc):
         return ContextOverflow(*overflow, suggestion=suggestion, cause=exc)
     if is_misconfigured(exc):
         return ConfigError(message, suggestion=suggestion, cause=exc)
-    if cause := _provider_cause(exc, failure):
+    if cause := provider_cause(exc, failure):
         return ProviderError(
             cause.kind,
             message,
             status=failure.http_status if failure.http_status in ERROR_STATUSES else None,
             retry_after=failure.retry_after,
             auth=cause.auth,
-            suggestion=suggestion or _SUGGESTIONS.get(cause.auth or cause.kind),
+            suggestion=suggestion or suggestion_for(cause),
             cause=exc,
         )
     return InternalError(message, suggestion=suggestion, cause=exc, exception=failure.exception)
-
-
-def _provider_cause(exc: BaseException, failure: Failure) -> ProviderCause | None:
-    if cause := cause_of(exc):
-        return cause
-    if failure.http_status is not None:
-        # Whether there is a hint decides the kind, also where the time that it means is not known.
-        hint = retry_after_of(exc, now=0)
-        return ProviderCause(*_kind_of_status(failure.http_status, hint))
-    if failure.kind is ErrorKind.TRANSIENT:
-        return ProviderCause(ProviderErrorKind.TRANSPORT)
-    is_unreadable = failure.kind is ErrorKind.VALIDATION and failure.code in (None, "serde")
-    if is_unreadable and not isinstance(exc, EventStoreError):
-        return ProviderCause(ProviderErrorKind.INVALID_RESPONSE)
-    return None
-
-
-def _safe_text(exc: BaseException, failure: Failure) -> str:
-    text = without_credentials(storable(text_of(exc) or failure.message), exc)
-    return text if len(text) <= _MAX_TEXT_CHARS else f"{text[:_MAX_TEXT_CHARS]}…"
 
 
 def _tokens(number: int | None) -> int | str:
     return "unknown" if number is None else number
 
 
-class _Data(msgspec.Struct, kw_only=True, omit_defaults=True, tag_field="type"):
-    """The JSON of any error."""
-
-    suggestion: str | None = None
-    cause: _AnyData | None = None
-
-    def error(self) -> AgentError:
-        """Return the error."""
-        error = self._build()
-        error.suggestion = self.suggestion
-        if self.cause is not None:
-            error.__cause__ = self.cause.error()
-        return error
-
-    def _build(self) -> AgentError:
-        raise NotImplementedError
-
-
-class _KindMembers(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The members under the kind in the JSON of a provider error; times in milliseconds."""
-
-    message: str
-    kind: AuthErrorKind | None = None
-    status: int | None = None
-    retry_after: int | msgspec.UnsetType | None = msgspec.UNSET
-    auth: AuthErrorKind | None = None
-    """The former name of `kind`: read, and no longer written."""
-
-
-class _ProviderData(_Data, tag="provider"):
-    kind: dict[ProviderErrorKind, _KindMembers]
-
-    def __post_init__(self) -> None:
-        if len(self.kind) != 1:
-            raise ValueError(f"kind names {len(self.kind)} causes, it takes one")
-        self._build()  # refuses invalid combinations
-
-    def _build(self) -> ProviderError:
-        ((kind, members),) = self.kind.items()
-        wait = members.retry_after
-        return ProviderError(
-            kind,
-            members.message,
-            status=members.status,
-            retry_after=wait / 1000 if isinstance(wait, int) else None,
-            auth=members.kind or members.auth,
-        )
-
-
-class _ToolData(_Data, tag="tool"):
-    name: str
-    call_id: str | None
-    message: str
-
-    def _build(self) -> ToolError:
-        return ToolError(self.name, self.call_id, self.message)
-
-
-class _ContextOverflowData(_Data, tag="context_overflow"):
-    used: int | None
-    limit: int | None
-
-    def _build(self) -> ContextOverflow:
-        return ContextOverflow(self.used, self.limit)
-
-
-class _UsageLimitData(_Data, tag="usage_limit"):
-    axis: str
-    limit: Decimal
-    observed: Decimal
-
-    def _build(self) -> UsageLimitExceeded:
-        return UsageLimitExceeded(UsageLimitBreach(self.axis, self.limit, self.observed))
-
-
-class _ConfigData(_Data, tag="config"):
-    message: str
-
-    def _build(self) -> ConfigError:
-        return ConfigError(self.message)
-
-
-class _CancelledData(_Data, tag="cancelled"):
-    def _build(self) -> Cancelled:
-        return Cancelled()
-
-
-class _InternalData(_Data, tag="internal"):
-    message: str
-    exception: str | None = None
-
-    def _build(self) -> InternalError:
-        return InternalError(self.message, exception=self.exception)
-
-
-_AnyData = (
-    _ProviderData
-    | _ToolData
-    | _ContextOverflowData
-    | _UsageLimitData
-    | _ConfigData
-    | _CancelledData
-    | _InternalData
-)
-
-
-def _data_of(error: BaseException, max_causes: int) -> _Data:
+def _json_of(error: BaseException, max_causes: int) -> ErrorJson:
     """Return the JSON of an error and of at most `max_causes` causes."""
     cause = error.__cause__
     common: Any = {
         "suggestion": _storable(getattr(error, "suggestion", None)),
-        "cause": _data_of(cause, max_causes - 1) if cause is not None and max_causes else None,
+        "cause": _json_of(cause, max_causes - 1) if cause is not None and max_causes else None,
     }
-    data: _Data
+    data: ErrorJson
     match error:
         case ProviderError():
-            data = _ProviderData(kind={error.kind: _kind_members(error)}, **common)
+            data = ProviderJson(kind={error.kind: _kind_members(error)}, **common)
         case ToolError():
-            data = _ToolData(
+            data = ToolJson(
                 name=storable(error.name),
                 call_id=_storable(error.call_id),
                 message=storable(error.message),
                 **common,
             )
         case ContextOverflow():
-            data = _ContextOverflowData(used=error.used, limit=error.limit, **common)
+            data = ContextOverflowJson(used=error.used, limit=error.limit, **common)
         case UsageLimitExceeded(breach=breach):
-            data = _UsageLimitData(
+            data = UsageLimitJson(
                 axis=breach.axis, limit=breach.limit, observed=breach.observed, **common
             )
         case ConfigError():
-            data = _ConfigData(message=storable(error.message), **common)
+            data = ConfigJson(message=storable(error.message), **common)
         case Cancelled():
-            data = _CancelledData(**common)
+            data = CancelledJson(**common)
         case InternalError():
-            data = _InternalData(
+            data = InternalJson(
                 message=storable(error.message), exception=error.exception, **common
             )
         case _:
             failure = Failure.from_exception(error)  # accepts any foreign exception
             text = without_credentials(failure.message, error)
-            data = _InternalData(message=text, exception=failure.exception, **common)
+            data = InternalJson(message=text, exception=failure.exception, **common)
     return data
 
 
-def _kind_members(error: ProviderError) -> _KindMembers:
+def _error_of(data: AnyErrorJson) -> AgentError:
+    """Return the error that its JSON stands for, with its causes."""
+    error: AgentError
+    match data:
+        case ProviderJson():
+            ((kind, members),) = data.kind.items()
+            error = ProviderError(
+                kind,
+                members.message,
+                status=members.status,
+                retry_after=members.retry_seconds,
+                auth=members.auth_kind,
+            )
+        case ToolJson():
+            error = ToolError(data.name, data.call_id, data.message)
+        case ContextOverflowJson():
+            error = ContextOverflow(data.used, data.limit)
+        case UsageLimitJson():
+            error = UsageLimitExceeded(UsageLimitBreach(data.axis, data.limit, data.observed))
+        case ConfigJson():
+            error = ConfigError(data.message)
+        case CancelledJson():
+            error = Cancelled()
+        case InternalJson():
+            error = InternalError(data.message, exception=data.exception)
+    error.suggestion = data.suggestion
+    if data.cause is not None:
+        error.__cause__ = _error_of(data.cause)
+    return error
+
+
+def _kind_members(error: ProviderError) -> ProviderMembers:
     wait: int | msgspec.UnsetType | None = msgspec.UNSET
     if error.kind in (ProviderErrorKind.RATE_LIMIT, ProviderErrorKind.SERVER_ERROR):
         wait = None
     if error.retry_after_hint is not None:
         wait = round(error.retry_after_hint * 1000)
-    return _KindMembers(storable(error.message), error.auth, error.status, wait)
+    return ProviderMembers(storable(error.message), error.auth, error.status, wait)
 
 
 def _storable(text: str | None) -> str | None:

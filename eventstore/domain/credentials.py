@@ -10,7 +10,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from eventstore.domain.foreign_errors import Path, dig, or_none
+from eventstore.domain.foreign_errors import or_none
+from eventstore.domain.value_paths import Path, dig
 
 HIDDEN = "[hidden]"
 """Stands for a credential in a text."""

@@ -17,7 +17,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from eventstore.domain.doubtful_errors import Sign, is_of_system, sign_of, was_handled_in
-from eventstore.domain.foreign_errors import dig, or_none, package_of
+from eventstore.domain.foreign_errors import or_none, package_of
+from eventstore.domain.value_paths import dig
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

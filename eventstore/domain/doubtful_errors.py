@@ -17,7 +17,8 @@ from collections.abc import Callable, Iterable
 from enum import Enum, auto
 from typing import Any
 
-from eventstore.domain.foreign_errors import by_class, dig, or_none, package_of, status_of
+from eventstore.domain.foreign_errors import by_class, or_none, package_of, status_of
+from eventstore.domain.value_paths import dig
 
 
 class Sign(Enum):

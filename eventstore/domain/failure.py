@@ -24,7 +24,6 @@ from eventstore.domain.doubt import (
 from eventstore.domain.foreign_errors import (
     ERROR_STATUSES,
     by_class,
-    dig,
     or_none,
     retry_after_of,
     status_of,
@@ -32,6 +31,7 @@ from eventstore.domain.foreign_errors import (
 )
 from eventstore.domain.provider_error_kinds import ProviderErrorKind
 from eventstore.domain.sdk_errors import cause_of
+from eventstore.domain.value_paths import dig
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -322,7 +322,7 @@ _KINDS_BY_CLASS = {
     (package, name): kind for kind, package, names in _KNOWN_CLASSES for name in names.split()
 }
 
-# Codes of exceptions that have none of their own; see `error_envelope`.
+# Codes of exceptions that have none of their own; see `error_codes`.
 _KNOWN_CODES = (
     ("awaiting_review", "eventstore", "NonResolvedToolError"),
     ("awaiting_review", "langgraph", "GraphBubbleUp"),

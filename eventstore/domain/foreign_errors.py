@@ -8,18 +8,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from eventstore.domain.value_paths import Path, dig, values_at
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from eventstore.domain.json_types import JsonObject
+    from collections.abc import Callable, Mapping
 
 _T = TypeVar("_T")
-
-Path = tuple[str, ...]
-"""Names of attributes, or keys of dicts, from an exception to what it holds."""
 
 CAUSES_KEPT = 16
 """The most causes of an error that are looked at, each of them the cause of the one before."""
@@ -117,32 +113,6 @@ def package_of(cls: type) -> str:
     return str(cls.__module__).partition(".")[0]
 
 
-def dig(value: Any, *path: str) -> Any:
-    """Return the value at the end of a path of attributes or keys, or None."""
-    try:
-        for step in path:
-            if isinstance(value, dict):
-                value = cast("JsonObject", value)[step]
-            else:
-                value = getattr(value, step)
-    except Exception:  # noqa: BLE001 - an attribute may raise anything
-        return None
-    return value
-
-
-def found(value: Any, path: Path) -> Iterator[object]:
-    """Yield every value at the end of a path that may lead through lists."""
-    if isinstance(value, list):
-        for item in cast("list[object]", value):
-            yield from found(item, path)
-    elif not path:
-        yield value
-    else:
-        inner = dig(value, path[0])
-        if inner is not None:
-            yield from found(inner, path[1:])
-
-
 def or_none(function: Callable[..., _T], *args: object) -> _T | None:
     """Return the result of the function, or None when it raises."""
     try:
@@ -182,7 +152,7 @@ def _header_seconds(headers: Any, name: str, date: str, now: int | None) -> floa
 def _retry_delay(exception: BaseException) -> float | None:
     """Return the seconds of a protobuf Duration in the body, such as "34.5s"."""
     for path in _RETRY_DELAYS:
-        for delay in found(exception, path):
+        for delay in values_at(exception, path):
             if isinstance(delay, str) and (seconds := _positive(float(delay.removesuffix("s")))):
                 return seconds
     return None

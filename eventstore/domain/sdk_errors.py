@@ -22,15 +22,13 @@ import msgspec
 
 from eventstore.domain.foreign_errors import (
     ERROR_STATUSES,
-    Path,
     by_class,
-    dig,
-    found,
     or_none,
     package_of,
     status_of,
 )
 from eventstore.domain.provider_error_kinds import AuthErrorKind, ProviderErrorKind
+from eventstore.domain.value_paths import Path, dig, values_at
 
 
 class ProviderCause(NamedTuple):
@@ -236,7 +234,7 @@ def text_of(exception: BaseException) -> str | None:
     if (sdk := _sdk_of(exception)) is not None:
         body = _body(exception, sdk)
         for path in sdk.texts:
-            texts = [text for text in found(body, path) if isinstance(text, str) and text]
+            texts = [text for text in values_at(body, path) if isinstance(text, str) and text]
             if texts:
                 return "; ".join(texts)
     return or_none(str, exception)
@@ -247,7 +245,7 @@ def _words(exception: BaseException) -> list[str]:
     if (sdk := _sdk_of(exception)) is None:
         return []
     body = _body(exception, sdk)
-    return [word for path in sdk.words for word in found(body, path) if isinstance(word, str)]
+    return [word for path in sdk.words for word in values_at(body, path) if isinstance(word, str)]
 
 
 def _sdk_of(exception: BaseException) -> _Sdk | None:

@@ -13,7 +13,8 @@ from typing import Final
 
 from eventstore.domain.doubt import says_of_effect
 from eventstore.domain.failure import ErrorKind, Failure, classify
-from eventstore.domain.foreign_errors import dig, package_of
+from eventstore.domain.foreign_errors import package_of
+from eventstore.domain.value_paths import dig
 
 _REFUSED: Final = (-32601, -32602)
 """The protocol's codes for an unknown method, or tool, and for wrong parameters."""

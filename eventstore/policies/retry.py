@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 import msgspec
 
 from eventstore.domain.arguments import is_number, is_seconds
-from eventstore.domain.error_envelope import CODES
+from eventstore.domain.error_codes import CODES
 from eventstore.domain.failure import ErrorKind, Failure
 from eventstore.policies.termination import TERMINATED
 
@@ -67,7 +67,7 @@ class DefaultRetryClassifier:
         return RetryClass.PERMANENT
 
 
-# The codes of agent errors and of waits for a person; see `error_envelope`. The others say no more
+# The codes of agent errors and of waits for a person; see `error_codes`. The others say no more
 # than that a tool raised.
 _NEVER_AGAIN = frozenset({"awaiting_review", *CODES}) - {
     "deadline_exceeded",

@@ -10,9 +10,9 @@ from typing import Literal, Protocol, TypeAlias
 
 import msgspec
 
-from eventstore.domain.foreign_errors import Path
 from eventstore.domain.json_types import JsonObject, JsonValue
 from eventstore.domain.messages import Document, Image, Part
+from eventstore.domain.value_paths import Path
 from eventstore.providers.kept_messages import KeptMessages
 from eventstore.providers.media import Audio
 from eventstore.providers.model import Call, NativeMessage, ParsedItem, Rendered, Turn

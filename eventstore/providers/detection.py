@@ -6,9 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
-from eventstore.domain import foreign_errors
-from eventstore.domain.foreign_errors import Path
 from eventstore.domain.json_types import JsonObject, JsonValue, is_json_object
+from eventstore.domain.value_paths import Path, values_at
 from eventstore.providers.adapter_protocol import ProviderAdapter
 from eventstore.providers.model import ParsedItem, ParsedMessage, ParsedResult
 from eventstore.providers.registry import PROVIDERS, adapter_of
@@ -107,7 +106,7 @@ def _refuse_batch_line(message: JsonObject, place: str) -> None:
     if "role" in message or all(message.get(name) is None for name in _LINE_IDS):
         return
     for path in _IN_LINES:
-        if any(isinstance(value, dict) for value in foreign_errors.found(message, path)):
+        if any(isinstance(value, dict) for value in values_at(message, path)):
             raise ValueError(
                 f"{place} is a line of a batch's results: pass its {'.'.join(path)!r} alone, which "
                 "is the response"
@@ -249,7 +248,7 @@ def _is_response(message: JsonObject) -> bool:
 
 
 def _has_any(response: JsonObject, paths: Iterable[Path]) -> bool:
-    found = (value for path in paths for value in foreign_errors.found(response, path))
+    found = (value for path in paths for value in values_at(response, path))
     return any(isinstance(value, str) for value in found)
 
 

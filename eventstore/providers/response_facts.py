@@ -15,8 +15,8 @@ import msgspec
 from eventstore.domain.arguments import in_microseconds
 from eventstore.domain.events import ModelResponded
 from eventstore.domain.finish_reasons import ending_of
-from eventstore.domain.foreign_errors import Path, found
 from eventstore.domain.usage import Usage
+from eventstore.domain.value_paths import Path, values_at
 from eventstore.policies.prices import Prices, priced
 from eventstore.providers.adapter_protocol import ResponseMembers
 from eventstore.providers.detection import request_of
@@ -98,7 +98,7 @@ def _usage(response: object, members: ResponseMembers) -> Usage | None:
 
 
 def _all_at(response: object, paths: tuple[Path, ...]) -> list[object]:
-    return [value for path in paths for value in found(response, path)]
+    return [value for path in paths for value in values_at(response, path)]
 
 
 def _ended(response: object, provider: str | None, paths: Sequence[Path]) -> str | None:
@@ -109,7 +109,7 @@ def _ended(response: object, provider: str | None, paths: Sequence[Path]) -> str
 
 def _text(response: object, paths: tuple[Path, ...]) -> str | None:
     for path in paths:
-        for value in found(response, path):
+        for value in values_at(response, path):
             text = value.value if isinstance(value, Enum) else value
             if isinstance(value, Enum) and not isinstance(text, str):
                 text = value.name  # the older SDK of Gemini numbers them

@@ -18,9 +18,9 @@ from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 from uuid import NAMESPACE_URL, uuid5
 
+from eventstore.agent_errors.errors import UsageLimitExceeded
 from eventstore.append.commands import Command
 from eventstore.append.pending_append import PendingAppend
-from eventstore.domain.agent_errors import UsageLimitExceeded
 from eventstore.domain.codec import encode
 from eventstore.domain.events import ModelResponded, UsageLimitBreach
 from eventstore.domain.recorded_responses import (

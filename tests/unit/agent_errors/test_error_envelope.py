@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from eventstore import ErrorClass, ErrorEnvelope, ErrorKind, Failure
-from eventstore.domain.error_envelope import CODES
+from eventstore.domain.error_codes import CODES
 
 
 @pytest.mark.parametrize(

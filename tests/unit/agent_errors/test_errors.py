@@ -198,7 +198,7 @@ def test_a_failure_keeps_the_facts_of_the_agent_error() -> None:
         "rate_limited",
         429,
         2.5,
-        "eventstore.domain.agent_errors.ProviderError",
+        "eventstore.agent_errors.errors.ProviderError",
     )
 
 

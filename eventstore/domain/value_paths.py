@@ -1,0 +1,41 @@
+"""Reading foreign values along a path of attributes and keys: exceptions, responses, messages.
+
+Nothing raises: an attribute of a foreign object may.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    from eventstore.domain.json_types import JsonObject
+
+Path = tuple[str, ...]
+"""Names of attributes, or keys of dicts, from a value to what it holds."""
+
+
+def dig(value: Any, *path: str) -> Any:
+    """Return the value at the end of a path of attributes or keys, or None."""
+    try:
+        for step in path:
+            if isinstance(value, dict):
+                value = cast("JsonObject", value)[step]
+            else:
+                value = getattr(value, step)
+    except Exception:  # noqa: BLE001 - an attribute may raise anything
+        return None
+    return value
+
+
+def values_at(value: Any, path: Path) -> Iterator[object]:
+    """Yield every value at the end of a path that may lead through lists."""
+    if isinstance(value, list):
+        for item in cast("list[object]", value):
+            yield from values_at(item, path)
+    elif not path:
+        yield value
+    else:
+        inner = dig(value, path[0])
+        if inner is not None:
+            yield from values_at(inner, path[1:])
