@@ -120,7 +120,6 @@ if TYPE_CHECKING:
     from eventstore.domain.provider_error_kinds import AuthErrorKind, ProviderErrorKind
     from eventstore.domain.tool_effect import ToolEffect
     from eventstore.domain.tool_errors import ModelRetry, NotApplicable
-    from eventstore.history_import import Imported
     from eventstore.policies.gates import (
         AsyncToolGate,
         Denial,
@@ -142,6 +141,7 @@ if TYPE_CHECKING:
     )
     from eventstore.policies.termination import FatalToolError, ToolErrorPolicy, ToolErrorTerminal
     from eventstore.policies.usage_limits import RunUsage, UsageLimits
+    from eventstore.provider_messages.history_import import Imported
     from eventstore.providers.to_events import Finding
     from eventstore.providers.validation import Violation, validate
     from eventstore.responses.streams import AsyncRecordedStream, RecordedStream, recording
@@ -330,7 +330,7 @@ _LAZY = {
     "GateClass": "eventstore.policies.gates",
     "GateConflict": "eventstore.policies.gates",
     "GateDecision": "eventstore.policies.gates",
-    "Imported": "eventstore.history_import",
+    "Imported": "eventstore.provider_messages.history_import",
     "InternalError": "eventstore.agent_errors.errors",
     "Lag": "eventstore.subscriptions.subscription",
     "ModelRetry": "eventstore.domain.tool_errors",

@@ -29,7 +29,7 @@ from eventstore.domain.leases import lease_in_microseconds
 from eventstore.domain.times import Moment, microseconds_of
 from eventstore.domain.tool import Tool
 from eventstore.errors import EventStoreError, SilentAttempt, UnparsedArguments
-from eventstore.leases import Claim
+from eventstore.leases.claim import Claim
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from eventstore.append.commands import Command
     from eventstore.domain.json_types import JsonObject
     from eventstore.domain.leases import Lease
-    from eventstore.leases import Hold
+    from eventstore.leases.keeper import Hold
     from eventstore.session import LogSession, Session
 
 

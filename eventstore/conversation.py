@@ -23,7 +23,7 @@ from eventstore.domain.fork import forked_events, name_taken
 from eventstore.domain.leases import lease_in_microseconds
 from eventstore.domain.times import microseconds_of
 from eventstore.errors import VersionConflict
-from eventstore.leases import Claim
+from eventstore.leases.claim import Claim
 
 if TYPE_CHECKING:
     import re
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from eventstore.domain.messages import Part
     from eventstore.domain.times import Expiry, Moment
     from eventstore.domain.tool import Tool
-    from eventstore.history_import import Imported
+    from eventstore.provider_messages.history_import import Imported
     from eventstore.providers.registry import AnyProvider
     from eventstore.session import Session
     from eventstore.subscriptions.conversation_cursor import ConversationCursor
@@ -494,7 +494,7 @@ class Conversation:
                 empty, or given with `event_ids`.
             VersionConflict: the conversation is not at `expected_version`.
         """
-        from eventstore.history_import import record  # loads the providers
+        from eventstore.provider_messages.record import record  # loads the providers
 
         prices = self.session.prices
         return self.session.run(
@@ -540,7 +540,7 @@ class Conversation:
         Raises:
             ValueError: the calls, or results, are in another provider's form.
         """
-        from eventstore.history_import import record_messages  # loads the providers
+        from eventstore.provider_messages.record import record_messages  # loads the providers
 
         return self.session.run(
             record_messages(self.id, messages, provider, is_error, is_rejection, imported=imported)
@@ -571,8 +571,16 @@ class Conversation:
             ImportConflict: the conversation holds other messages; none were added.
             ValueError: the calls, or results, are in another provider's form.
         """
-        from eventstore.history_import import Import, ImportSource  # loads the providers
+        from eventstore.provider_messages.history_import import (  # loads the providers
+            Import,
+            ImportSource,
+        )
 
-        tests = (is_error, is_rejection)
-        source = ImportSource(started, occurred_at, error_pattern)
-        return Import(self.session, self.id, provider, *tests, source).extend(messages)
+        source = ImportSource(
+            is_error=is_error,
+            is_rejection=is_rejection,
+            error_pattern=error_pattern,
+            started=started,
+            times=occurred_at,
+        )
+        return Import(self.session, self.id, provider, source).run(messages)

@@ -18,7 +18,7 @@ from eventstore.append import commands
 from eventstore.append.group_commit import MAX_CACHED_STATES, RECHECK_SECONDS, GroupCommitter
 from eventstore.append.shared_timeouts import MIN_WAIT_SECONDS
 from eventstore.clock import DatabaseClock, system_clock
-from eventstore.leases import Hold, LeaseKeeper
+from eventstore.leases.keeper import Hold, LeaseKeeper
 from eventstore.notifications import local
 from eventstore.notifications.watcher import IDLE_SECONDS, Watcher
 

@@ -9,7 +9,7 @@ import msgspec
 from eventstore import EventStore, Failed, FunctionCall, Running, Tool
 from eventstore.domain.one_line import one_line
 from eventstore.domain.times import Moment, microseconds_of
-from eventstore.leases import is_under_way
+from eventstore.leases.under_way import is_under_way
 from projections.formatting import NotebookText, arguments_text, quoted_name
 from projections.unsettled_calls import UnsettledCalls
 

@@ -28,7 +28,7 @@ from eventstore.domain.recovery import (
     next_action,
 )
 from eventstore.domain.times import Moment, microseconds_of
-from eventstore.leases import is_under_way
+from eventstore.leases.under_way import is_under_way
 from projections.current_tools import CurrentTools
 from projections.formatting import NotebookText, utc_text
 from projections.projection import Anomaly, Projection

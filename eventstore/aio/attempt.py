@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from eventstore.append.commands import Command
     from eventstore.domain.times import Moment
     from eventstore.domain.tool import Tool
-    from eventstore.leases import Hold
+    from eventstore.leases.keeper import Hold
 
 NOT_RUN = Failure(
     ErrorKind.INTERNAL, "cancelled before it ran: nothing has happened", code="not_run"

@@ -21,7 +21,7 @@ from eventstore.domain.messages import Part
 from eventstore.domain.times import Expiry, Moment, microseconds_of
 from eventstore.domain.tool import Tool
 from eventstore.errors import VersionConflict
-from eventstore.leases import Claim
+from eventstore.leases.claim import Claim
 from eventstore.subscriptions.conversation_cursor import ConversationCursor
 from eventstore.subscriptions.decision import PendingDecision
 from eventstore.subscriptions.sources import ConversationSource
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from eventstore.append.commands import Seen
     from eventstore.domain.calls import FunctionCall
     from eventstore.domain.json_types import JsonObject
-    from eventstore.history_import import Imported
+    from eventstore.provider_messages.history_import import Imported
     from eventstore.providers.registry import AnyProvider
 
 
@@ -299,7 +299,7 @@ class AsyncConversation:
         latency: float | None = None,
     ) -> list[Tool]:
         """Record a provider's message; see `Conversation.record`."""
-        from eventstore.history_import import record  # loads the providers
+        from eventstore.provider_messages.record import record  # loads the providers
 
         prices = self.session.blocking.prices
         return await self.session.run(
@@ -326,7 +326,7 @@ class AsyncConversation:
         imported: bool = True,
     ) -> list[Tool]:
         """Record messages, as one append; see `Conversation.record_messages`."""
-        from eventstore.history_import import record_messages  # loads the providers
+        from eventstore.provider_messages.record import record_messages  # loads the providers
 
         return await self.session.run(
             record_messages(self.id, messages, provider, is_error, is_rejection, imported=imported)

@@ -59,7 +59,8 @@ from eventstore.domain.statuses import (
 from eventstore.domain.times import expiry_of
 from eventstore.domain.tool import Tool
 from eventstore.errors import IllegalTransition, UnparsedArguments
-from eventstore.leases import NO_CLAIM, Claim, check_not_under_way
+from eventstore.leases.claim import NO_CLAIM, Claim
+from eventstore.leases.under_way import check_not_under_way
 
 if TYPE_CHECKING:
     from uuid import UUID

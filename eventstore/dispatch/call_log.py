@@ -24,7 +24,8 @@ from eventstore.domain.events import Event, RunEnded
 from eventstore.domain.failure import Failure
 from eventstore.domain.statuses import Pending, Running
 from eventstore.errors import EventStoreError, IllegalTransition
-from eventstore.leases import NO_CLAIM, Claim, is_under_way
+from eventstore.leases.claim import NO_CLAIM, Claim
+from eventstore.leases.under_way import is_under_way
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -35,7 +35,7 @@ from eventstore.providers.registry import known_provider
 if TYPE_CHECKING:
     import re
 
-    from eventstore.history_import import Imported
+    from eventstore.provider_messages.history_import import Imported
     from eventstore.store import EventStore
 
 T = TypeVar("T")

@@ -40,7 +40,6 @@ from eventstore.domain.failure import ErrorKind, Failure
 from eventstore.domain.leases import DEFAULT_LEASE_SECONDS
 from eventstore.domain.own_texts import is_own_text
 from eventstore.domain.statuses import Approved, Pending
-from eventstore.history_import import record
 from eventstore.integrations.error_texts import failure_of_text
 from eventstore.integrations.extras import missing_extra
 from eventstore.integrations.recorded_calls import (
@@ -51,6 +50,7 @@ from eventstore.integrations.recorded_calls import (
     may_run,
     shown_text,
 )
+from eventstore.provider_messages.record import record
 from eventstore.providers.streaming import streamed_response
 
 try:

@@ -46,7 +46,7 @@ from eventstore.integrations.recorded_calls import (
     shown_text,
     validation_failure,
 )
-from eventstore.providers.compaction import compact
+from eventstore.providers.native_form import without_restorable_native
 from eventstore.providers.parsing import parse_own
 from eventstore.providers.sdk_objects import member, plain
 from eventstore.providers.to_events import events_of_history
@@ -557,7 +557,7 @@ def _tail(items: list[JsonObject]) -> list[JsonObject]:
 
 def _words_added(items: list[Any]) -> list[MessageAdded]:
     """Return the events of someone's words."""
-    parsed = [compact(item, PROVIDER) for item in parse_own(items, PROVIDER)]
+    parsed = [without_restorable_native(item, PROVIDER) for item in parse_own(items, PROVIDER)]
     events = events_of_history(parsed, PROVIDER).events
     return [event for event in events if isinstance(event, MessageAdded)]
 

@@ -46,9 +46,9 @@ from eventstore.domain.own_texts import is_own_text
 from eventstore.domain.revision import Revision
 from eventstore.domain.statuses import Approved, Completed, Failed, Pending, Running
 from eventstore.errors import IllegalTransition
-from eventstore.history_import import record_turn
-from eventstore.leases import check_not_under_way
+from eventstore.leases.under_way import check_not_under_way
 from eventstore.policies.prices import priced
+from eventstore.provider_messages.record import record_turn
 from eventstore.providers.registry import list_key
 from projections import model_history
 
@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from eventstore.domain.json_types import JsonObject
     from eventstore.domain.messages import Part
     from eventstore.domain.tool import Tool
-    from eventstore.leases import Claim
+    from eventstore.leases.claim import Claim
     from eventstore.providers.model import Answer, NativeMessage, ParsedCall, Turn
     from eventstore.providers.registry import AnyProvider
 

@@ -1,4 +1,4 @@
-"""`LeaseKeeper`: renews the leases of attempts that take long; `Claim`: what a start claims.
+"""`LeaseKeeper`: renews the leases of attempts that take long.
 
 1. A worker that starts an attempt with a lease has a `Hold` on it, until the end of the attempt is
    recorded, or no code is left that could record it.
@@ -19,19 +19,10 @@ import time
 import weakref
 from collections.abc import Callable
 from math import inf
-from typing import TYPE_CHECKING
 
-import msgspec
-
-from eventstore.domain.decision_errors import CallUnderWay
-from eventstore.domain.leases import RENEWALS_PER_LEASE, is_leased
-from eventstore.domain.statuses import Running
+from eventstore.domain.leases import RENEWALS_PER_LEASE
 from eventstore.errors import EventStoreError, StorageError, StoreClosed
 from eventstore.latch import Latch
-from eventstore.worker import has_ended, this_worker
-
-if TYPE_CHECKING:
-    from eventstore.domain.tool import Tool
 
 _TRIES_PER_LEASE = 4 * RENEWALS_PER_LEASE
 """How often a renewal that failed is tried while a lease lasts."""
@@ -65,41 +56,6 @@ class Hold:
     def release(self) -> None:
         """End the hold: the end of the attempt is recorded, or never will be."""
         self._keeper.forget(self)
-
-
-class Claim(msgspec.Struct, frozen=True, eq=False):
-    """What the start of an attempt claims: a lease in microseconds, which a hold may renew.
-
-    As a context manager it releases the hold if the block raises: the attempt was not started here.
-    `takes_over`: a person says that the call may start beside an attempt that is under way.
-    """
-
-    lease: int | None = None
-    hold: Hold | None = None
-    takes_over: bool = False
-
-    def worker_of(self, attempt: int) -> str | None:
-        """Return the worker of the attempt that is about to be stored, if its hold is renewed."""
-        if self.hold is None:
-            return None
-        self.hold.attempt = attempt
-        return this_worker()
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        if error is not None:
-            self.release()
-
-    def release(self) -> None:
-        """Release the hold."""
-        if self.hold is not None:
-            self.hold.release()
-
-
-NO_CLAIM = Claim()
-"""The claim of a start without a lease."""
 
 
 class LeaseKeeper:
@@ -220,39 +176,6 @@ def _keep(keeper_ref: weakref.ref[LeaseKeeper]) -> None:
         wake.wait(seconds)
 
 
-def is_under_way(conversation_id: str, tool: Tool, now: int) -> bool:
-    """Return whether the attempt of a call is leased, and its worker is not known to have ended.
-
-    `now` is the time of the store, in microseconds since 1970 UTC.
-    """
-    if not is_leased(tool, now):
-        return False
-    status = tool.status
-    if type(status) is not Running or status.worker is None:
-        return True
-    if status.worker != this_worker():
-        return not has_ended(status.worker)
-    keepers = list(_keepers)
-    return any(k.is_held(conversation_id, tool.id, status.attempt) for k in keepers)
-
-
-def check_not_under_way(conversation_id: str, tool: Tool, now: int) -> None:
-    """Raise an error if the last attempt is leased to a worker that may still be at it.
-
-    Raises:
-        CallUnderWay: it is.
-    """
-    status = tool.status
-    if type(status) is Running and is_under_way(conversation_id, tool, now):
-        until = status.leased_until or 0
-        raise CallUnderWay(tool, until, _utc(until))
-
-
-def _utc(microseconds: int) -> str:
-    """Return a time as text, as in 2026-01-02T12:00:30+00:00."""
-    from datetime import UTC, datetime  # slow to load, and seldom needed
-
-    try:
-        return datetime.fromtimestamp(microseconds // 1_000_000, UTC).isoformat()
-    except (OverflowError, ValueError):
-        return "the year 10000"
+def is_held_here(conversation_id: str, call_id: str, attempt: int) -> bool:
+    """Return whether a thread of this process is at an attempt, in any store."""
+    return any(keeper.is_held(conversation_id, call_id, attempt) for keeper in list(_keepers))

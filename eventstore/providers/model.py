@@ -84,6 +84,16 @@ class ParsedResult(msgspec.Struct, frozen=True, gc=False):
 ParsedItem: TypeAlias = ParsedMessage | ParsedResult
 
 
+def content_of(item: ParsedItem) -> tuple[object, ...]:
+    """Return what an item says, for digests: members that are added later do not change it."""
+    if isinstance(item, ParsedMessage):
+        calls = [
+            (call.id, call.call.name, call.call.arguments, call.call.raw) for call in item.calls
+        ]
+        return ("message", item.role, item.parts, calls, item.message_id)
+    return ("result", item.id, item.name, item.text, item.parts)
+
+
 class Answer(msgspec.Struct, gc=False):
     """What the model reads as a call's result."""
 

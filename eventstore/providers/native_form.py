@@ -1,4 +1,4 @@
-"""Compaction: native forms that rendering can restore are not stored."""
+"""Native forms that rendering can restore: they need not be stored."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from eventstore.providers.registry import adapter_of
 _encode = msgspec.json.Encoder().encode
 
 
-def compact(item: ParsedItem, name: str) -> ParsedItem:
+def without_restorable_native(item: ParsedItem, name: str) -> ParsedItem:
     """Return `item` without its native form if rendering restores that byte for byte."""
     if item.native is None or (isinstance(item, ParsedMessage) and not item.well_formed):
         return item

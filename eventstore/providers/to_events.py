@@ -105,7 +105,7 @@ def to_events(  # noqa: PLR0913 - each with a default
     *,
     imported: bool,
     key: str | None = None,
-    goes_on: bool = False,
+    may_continue: bool = False,
     is_rest: bool = False,
     keeps_own_texts: bool = False,
 ) -> Conversion:
@@ -114,12 +114,14 @@ def to_events(  # noqa: PLR0913 - each with a default
     `look_up` returns all calls; it is called only where a result may repeat an earlier one.
     `imported` means that the items happened elsewhere: a call without a result may have run there.
     An assistant message whose id equals that of the one before it (`key`, for the first) continues
-    it and shares its turn. `goes_on` means that the message before the first one was the
-    assistant's, so that a continuation may follow it. `is_rest`: the items go on where those of the
-    state ended, so that they repeat none of them. A text of the library's own is no result, unless
+    it and shares its turn. `may_continue` means that the message before the first one was the
+    assistant's, so that a continuation may follow it. `is_rest`: the items continue where the
+    state ended, so that they repeat nothing of it. A text of the library's own is no result, unless
     `keeps_own_texts`.
     """
-    writer = _Writer(items, state, look_up, provider, imported=imported, key=key, goes_on=goes_on)
+    writer = _Writer(
+        items, state, look_up, provider, imported=imported, key=key, may_continue=may_continue
+    )
     writer.keeps_own_texts, writer.is_rest = keeps_own_texts, is_rest
     for number, item in enumerate(items):
         writer.events.append([])
@@ -148,12 +150,12 @@ class _Writer:
         *,
         imported: bool,
         key: str | None,
-        goes_on: bool,
+        may_continue: bool,
     ) -> None:
         self._items = items
         self._imported = imported
         self._key = key
-        self._goes_on = goes_on
+        self._may_continue = may_continue
         self.events: list[list[Event]] = []
         self.findings: list[Finding] = []
         self.keeps_own_texts = self.is_rest = False
@@ -204,11 +206,11 @@ class _Writer:
             return
         if item.role != "assistant":
             self._last = number
-            self._fresh = self._goes_on = False
+            self._fresh = self._may_continue = False
             events.append(self._added(item, None, results))
             return
-        piece = item.is_continuation and self._goes_on
-        self._goes_on = item.is_continuation
+        piece = item.is_continuation and self._may_continue
+        self._may_continue = item.is_continuation
         if not piece and (item.message_id is None or item.message_id != self._key):
             self._last = number
             self._key = item.message_id
@@ -295,7 +297,7 @@ class _Writer:
     # results
 
     def result(self, number: int, item: ParsedResult) -> None:
-        self._fresh = self._goes_on = False
+        self._fresh = self._may_continue = False
         if not item.well_formed:
             self._found(number, _FORM, item.id)
         slot = self._of_last_turn(number, item) or self._unanswered(item)

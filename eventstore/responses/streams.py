@@ -30,7 +30,7 @@ from eventstore.aio.conversation import AsyncConversation
 from eventstore.conversation import Conversation
 from eventstore.domain.arguments import is_seconds
 from eventstore.errors import EventStoreError
-from eventstore.history_import import record
+from eventstore.provider_messages.record import record
 from eventstore.providers.streaming import StreamedResponse, streamed_response
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from eventstore.append.conversation_state import ConversationState
 from eventstore.dispatch import failures
 from eventstore.dispatch.execution import Execution
 from eventstore.domain import fork, lifecycle
-from eventstore.leases import LeaseKeeper
+from eventstore.leases.keeper import LeaseKeeper
 from eventstore.providers import parsing, to_events
 
 STEPS = 30

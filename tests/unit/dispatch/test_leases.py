@@ -28,9 +28,10 @@ from eventstore import (
     current_attempt,
 )
 from eventstore.domain.leases import lease_in_microseconds
-from eventstore.leases import LeaseKeeper, is_under_way
+from eventstore.leases.keeper import LeaseKeeper
+from eventstore.leases.under_way import is_under_way
+from eventstore.leases.worker import has_ended, this_worker
 from eventstore.testing import NOON, FrozenClock
-from eventstore.worker import has_ended, this_worker
 from projections import doubts, resume_plan
 
 LEASE = 30.0

@@ -29,8 +29,9 @@ from eventstore import (
 )
 from eventstore.domain import own_texts
 from eventstore.errors import ImportConflict
-from eventstore.history_import import BATCH_MESSAGES, Import, Imported, ImportSizes, ImportSource
 from eventstore.importers.transcript import is_refusal
+from eventstore.provider_messages.batches import BATCH_MESSAGES, ImportSizes
+from eventstore.provider_messages.history_import import Import, Imported, ImportSource
 from eventstore.providers.model import ParsedCall, ParsedMessage, ParsedResult
 from projections import pending_approvals, resume_plan
 from projections.history.projection import model_history
@@ -45,10 +46,8 @@ def import_in_batches(
     chat: Conversation, messages: Iterable[dict[str, Any]], **sizes: int
 ) -> Imported:
     """Import messages in batches of other sizes than the usual ones."""
-    importing = Import(
-        chat.session, chat.id, "openai", None, None, ImportSource(), ImportSizes(**sizes)
-    )
-    return importing.extend(messages)
+    importing = Import(chat.session, chat.id, "openai", ImportSource(), ImportSizes(**sizes))
+    return importing.run(messages)
 
 
 def call(call_id: str | None, name: str = "find") -> dict[str, Any]:

@@ -20,7 +20,7 @@ from eventstore import (
 )
 from eventstore.domain.calls import FunctionCall
 from eventstore.domain.finish_reasons import FINISH_REASONS
-from eventstore.history_import import record_turn
+from eventstore.provider_messages.record import record_turn
 from eventstore.providers.model import ParsedCall
 from projections import model_history, why
 

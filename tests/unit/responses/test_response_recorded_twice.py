@@ -24,7 +24,7 @@ from eventstore import (
     UsageLimitExceeded,
     UsageLimits,
 )
-from eventstore.history_import import record_turn
+from eventstore.provider_messages.record import record_turn
 from projections import otlp_trace, usage_statistics, why
 from projections.report.data import report_data
 

@@ -1,0 +1,1 @@
+"""Leases: which worker an attempt belongs to, how its lease is renewed, and whether it is over."""

@@ -1,0 +1,152 @@
+"""The messages of a history as an import takes them: what each says, and its place.
+
+The place is a digest over a message and all messages before it.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import msgspec
+
+from eventstore.append.places import place_of
+from eventstore.domain.finish_reasons import why_not_whole
+from eventstore.domain.jsonable import readable
+from eventstore.domain.messages import Text
+from eventstore.providers.adapter_protocol import ResultTest
+from eventstore.providers.model import (
+    ParsedCall,
+    ParsedItem,
+    ParsedMessage,
+    ParsedResult,
+    content_of,
+)
+from eventstore.providers.native_form import without_restorable_native
+from eventstore.providers.parsing import parse
+from eventstore.providers.response_facts import finish_reason_of
+from eventstore.providers.sdk_objects import plain
+
+_ITEMS = (ParsedMessage, ParsedResult)
+_encode = msgspec.json.Encoder(order="deterministic").encode
+
+
+class HistoryMessage(msgspec.Struct, frozen=True):
+    """A message, its place, and what it says."""
+
+    place: bytes
+    items: list[ParsedItem]
+    given: Any = msgspec.UNSET
+    """The message as JSON; unset for an item of the neutral model, which has no provider's form."""
+
+    @property
+    def makes_calls(self) -> bool:
+        """Whether the message makes a call."""
+        return any(isinstance(item, ParsedMessage) and item.calls for item in self.items)
+
+    @property
+    def is_of_user(self) -> bool:
+        """Whether it is the user's: no results of earlier calls are expected after it."""
+        return all(isinstance(item, ParsedMessage) and item.role == "user" for item in self.items)
+
+    @property
+    def may_be_continued(self) -> bool:
+        """Whether a further piece of the assistant's message may follow."""
+        last = self.items[-1:]
+        return any(isinstance(item, ParsedMessage) and item.is_continuation for item in last)
+
+
+class HistoryReader:
+    """Reads the messages of one history, one after the other."""
+
+    def __init__(
+        self,
+        provider: str,
+        is_error: ResultTest | None,
+        is_rejection: ResultTest | None,
+        error_pattern: str | re.Pattern[str] | None,
+    ) -> None:
+        self._provider = provider
+        self._tests = (is_error, is_rejection)
+        self._error_pattern = None if error_pattern is None else re.compile(error_pattern)
+        self._place = b""  # of the last message
+
+    def read(self, message: Any) -> HistoryMessage:
+        """Return the next message; it is JSON, an SDK's object, or an item of the neutral model."""
+        given: Any = msgspec.UNSET
+        if isinstance(message, _ITEMS):
+            item, form = _encodable(message)
+            items = [item]
+        else:
+            given, form = _encodable_json(self._plain(message))
+            items = [
+                without_restorable_native(item, self._provider)
+                for item in parse([given], self._provider, *self._tests)
+            ]
+        self._place = place_of(self._place, form)
+        if self._error_pattern is not None:
+            items = [_judged_by_text(item, self._error_pattern) for item in items]
+        return HistoryMessage(self._place, items, given)
+
+    def _plain(self, message: Any) -> Any:
+        """Return a message as JSON; a response that is not whole keeps what says so."""
+        reason = finish_reason_of(message, self._provider)
+        if why_not_whole(self._provider, reason) and hasattr(message, "model_dump"):
+            return message.model_dump(mode="json", exclude_none=True)
+        return plain(message)
+
+
+def _judged_by_text(item: ParsedItem, error_pattern: re.Pattern[str]) -> ParsedItem:
+    """Return the item; a result whose text says so is a failure."""
+    if not isinstance(item, ParsedResult) or item.is_error or item.rejected:
+        return item
+    return msgspec.structs.replace(item, is_error=bool(error_pattern.search(item.text)))
+
+
+def _encodable_json(message: Any) -> tuple[Any, bytes]:
+    """Return a message that can be written as JSON, and that JSON."""
+    try:
+        return message, _encode(message)
+    except TypeError:  # keys of objects that are not text
+        message = readable(message)[0]
+        return message, _encode(message)
+
+
+def _encodable(item: ParsedItem) -> tuple[ParsedItem, bytes]:
+    """Return an item that can be written as JSON, and what it says in JSON."""
+    try:
+        return item, _encode(content_of(item))
+    except ValueError:  # half of a surrogate pair
+        item = _without_surrogates(item)
+        return item, _encode(content_of(item))
+
+
+def _without_surrogates(item: ParsedItem) -> ParsedItem:
+    """Return an item of text alone whose halves of surrogate pairs are written out."""
+    if isinstance(item, ParsedResult):
+        return msgspec.structs.replace(
+            item, id=_escaped(item.id), name=_escaped(item.name), text=_escaped(item.text) or ""
+        )
+    calls = [
+        ParsedCall(
+            _escaped(made.id),
+            msgspec.structs.replace(
+                made.call,
+                name=_escaped(made.call.name),
+                arguments=readable(made.call.arguments)[0],
+                id=_escaped(made.call.id),
+                raw=_escaped(made.call.raw),
+            ),
+        )
+        for made in item.calls
+    ]
+    parts = [
+        Text(_escaped(part.text) or "") if isinstance(part, Text) else part for part in item.parts
+    ]
+    return msgspec.structs.replace(
+        item, parts=tuple(parts), calls=tuple(calls), message_id=_escaped(item.message_id)
+    )
+
+
+def _escaped(text: str | None) -> str | None:
+    return None if text is None else text.encode("utf-8", "backslashreplace").decode()

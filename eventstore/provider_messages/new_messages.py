@@ -1,0 +1,129 @@
+"""What of a batch the log does not hold yet: where the log is in the history, and what follows.
+
+1. The events of a message are stored under ids that begin with its place. So the log itself says
+   how far an import came.
+2. What was recorded of the known calls may follow the last known message: decisions, starts, ends.
+   Other messages and calls may not, nor events of another import (`ImportConflict`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from eventstore.append.conversation_state import ConversationState, IdentifiedEvents
+from eventstore.append.places import PLACE_BYTES, event_id_at, has_place, start_of_ids
+from eventstore.append.tool_fold import LookUp
+from eventstore.domain.events import Event, MessageAdded, ToolPending
+from eventstore.errors import ImportConflict
+from eventstore.provider_messages.batches import Batch
+from eventstore.providers.model import ParsedMessage
+from eventstore.providers.to_events import Finding, to_events
+from eventstore.session import Session
+
+
+class LastKnown(msgspec.Struct, frozen=True):
+    """The last message that the log is known to have: its place, and the version of an event."""
+
+    version: int = 0
+    place: bytes = b""
+
+
+class NewEvents(msgspec.Struct):
+    """The events of messages, their ids, and their times at their source."""
+
+    events: list[Event] = []
+    ids: list[bytes] = []
+    times: list[int | None] = []
+    findings: list[Finding] = []
+
+    def identified(self) -> IdentifiedEvents:
+        """Return the events as an append takes them."""
+        return IdentifiedEvents(self.events, self.ids, self.times)
+
+
+def known_messages(
+    batch: Batch, state: ConversationState, last: LastKnown, session: Session
+) -> tuple[int, LastKnown]:
+    """Return how many messages of the batch the log has, and the last message that it has.
+
+    `last` is the last one of the batches before.
+    """
+    if state.version == last.version:
+        return 0, last
+    firsts = [event_id_at(message.place, 0) for message in batch]
+    # The place of the last message covers all before it.
+    stored = session.known_ids(state.conversation_id, firsts[-1:]) or session.known_ids(
+        state.conversation_id, firsts
+    )
+    for number in range(len(batch), 0, -1):
+        if version := stored.get(firsts[number - 1]):
+            return number, LastKnown(version, batch[number - 1].place)
+    return 0, last
+
+
+def check_continues(
+    session: Session, state: ConversationState, last: LastKnown, messages: int
+) -> None:
+    """Refuse to add to a conversation that continues with other messages; `messages` are known.
+
+    Raises:
+        ImportConflict: it names the event.
+    """
+    if state.version == last.version:
+        return
+    start = start_of_ids(last.place) if last.place else b""
+    for recorded in session.events(state.conversation_id, last.version):
+        event_id = bytes.fromhex(recorded.event_id)
+        is_said = isinstance(recorded.event, MessageAdded | ToolPending)
+        if (is_said or has_place(event_id)) and event_id[:PLACE_BYTES] != start:
+            raise ImportConflict(state.conversation_id, messages + 1, recorded.version)
+
+
+def last_message_id(batch: Batch, before: str | None) -> str | None:
+    """Return the provider's id of the last assistant message; `before` is that of earlier ones."""
+    for message in reversed(batch):
+        for item in reversed(message.items):
+            if isinstance(item, ParsedMessage) and item.role == "assistant":
+                return item.message_id
+    return before
+
+
+def events_of_new(
+    known: Batch,
+    new: Batch,
+    times: Sequence[int | None],
+    state: ConversationState,
+    look_up: LookUp,
+    provider: str,
+    message_id: str | None,
+) -> NewEvents:
+    """Return the events of `new` messages, which follow the `known` ones of their batch.
+
+    `times` are those of the new messages. `message_id` is that of the last assistant message of the
+    batches before. The `item` of a finding is the number of the new message.
+    """
+    owners = [number for number, message in enumerate(new) for _ in message.items]
+    converted = to_events(
+        [item for message in new for item in message.items],
+        state,
+        look_up,
+        provider,
+        imported=True,
+        key=last_message_id(known, message_id),
+        may_continue=bool(known) and known[-1].may_be_continued,
+        is_rest=True,
+    )
+    made = NewEvents()
+    counts = [0] * len(new)
+    for events, number in zip(converted.by_item, owners, strict=True):
+        for event in events:
+            made.events.append(event)
+            made.ids.append(event_id_at(new[number].place, counts[number]))
+            made.times.append(times[number])
+            counts[number] += 1
+    made.findings = [
+        msgspec.structs.replace(found, item=owners[found.item]) for found in converted.findings
+    ]
+    return made

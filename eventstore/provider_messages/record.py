@@ -1,0 +1,191 @@
+"""The commands that record messages as they come: one, several in one append, or a turn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from eventstore.append.commands import Command, stored_once
+from eventstore.append.conversation_state import ConversationState, IdentifiedEvents
+from eventstore.append.pending_append import PendingAppend
+from eventstore.append.places import PLACE_BYTES, calls_of, event_id_at, place_of, place_of_step
+from eventstore.append.tool_fold import LookUp
+from eventstore.domain.arguments import check_version, event_ids_as_bytes
+from eventstore.domain.events import Event, MessageAdded, ModelResponded, ToolFailed
+from eventstore.domain.finish_reasons import BROKEN_OFF, is_of_cut_off_response, why_not_whole
+from eventstore.domain.json_types import is_json_object
+from eventstore.provider_messages.message_events import NewMessage, events_of_response
+from eventstore.provider_messages.repeated_response import NamedResponse
+from eventstore.providers.detection import MESSAGE_PLACE
+from eventstore.providers.model import NativeMessage, ParsedCall, ParsedMessage, content_of
+from eventstore.providers.native_form import without_restorable_native
+from eventstore.providers.parsing import parse_own
+from eventstore.providers.registry import known_provider
+from eventstore.providers.response_facts import stated_facts
+from eventstore.providers.responses import refuse_fragments, response_place
+from eventstore.providers.to_events import to_events
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from eventstore.domain.json_types import JsonObject
+    from eventstore.domain.messages import Part
+    from eventstore.domain.tool import Tool
+    from eventstore.policies.prices import Prices
+    from eventstore.providers.adapter_protocol import ResultTest
+
+
+def record(  # noqa: PLR0913 - each with a default
+    conversation_id: str,
+    message: object,
+    provider: str,
+    event_ids: Sequence[UUID | str | bytes] | None = None,
+    expected_version: int | None = None,
+    *,
+    step: str | None = None,
+    usage: bool = True,
+    latency: float | None = None,
+    prices: Prices | None = None,
+    broken_off: bool = False,
+) -> Command[list[Tool]]:
+    """Record one message; see `Conversation.record`.
+
+    With `broken_off` it is what came of a response whose stream broke off: the message is marked.
+    The calls of a response that is not whole fail at once, without having run. `prices` is for its
+    `usage`. Of a response that a budget told of before its message, only what is new is stored
+    (`recorded_responses`).
+    """
+    if expected_version is not None:
+        check_version("expected_version", expected_version)
+    refuse_fragments(message)
+    given = message if is_json_object(message) else [message]
+    parsed = parse_own(given, provider, None, None, "the message")
+    items = [without_restorable_native(item, provider) for item in parsed]
+    if broken_off:
+        items = [
+            msgspec.structs.replace(item, not_whole=BROKEN_OFF)
+            if isinstance(item, ParsedMessage)
+            else item
+            for item in items
+        ]
+    facts = stated_facts(message, known_provider(provider), prices, latency) if usage else None
+    if broken_off and usage and facts is None:  # it was made all the same, and counts
+        facts = ModelResponded(known_provider(provider))
+    new = NewMessage(conversation_id, items, provider, facts, broken_off)
+    if step is not None:
+        return _of_step(step, new, event_ids, expected_version)
+    if event_ids is None and (items or facts):  # a response may say nothing at all
+        place = response_place(message, items, provider)[:PLACE_BYTES]
+        if place:
+            response = NamedResponse(new, place, expected_version)
+            return Command(conversation_id, response.decide, response.result, exclusive=True)
+    ids = [] if event_ids is None else event_ids_as_bytes(event_ids, len(event_ids))
+
+    def decide(state: ConversationState, look_up: LookUp) -> Sequence[Event]:
+        events = new.events(state, look_up)
+        if event_ids is None:
+            return events
+        return IdentifiedEvents(events, _ids_with_added(events, ids))
+
+    def result(done: PendingAppend) -> list[Tool]:
+        return _recorded_tools(done, ids)
+
+    return Command(conversation_id, decide, result, expected_version, ids, exclusive=True)
+
+
+def _of_step(
+    step: str, message: NewMessage, event_ids: Sequence[object] | None, expected_version: int | None
+) -> Command[list[Tool]]:
+    """Record what a step of a run says; see `eventstore.append.places`."""
+    if event_ids is not None:
+        raise ValueError(f"step is {step!r}, and event_ids are given: pass one of them")
+    place = place_of_step(step, [content_of(item) for item in message.items])
+    recording = Command(
+        message.conversation_id, message.events, PendingAppend.tools, expected_version
+    )
+    return stored_once(recording, place, step)
+
+
+def record_messages(
+    conversation_id: str,
+    messages: Sequence[Any] | JsonObject,
+    provider: str,
+    is_error: ResultTest | None = None,
+    is_rejection: ResultTest | None = None,
+    *,
+    imported: bool = True,
+) -> Command[list[Tool]]:
+    """Record messages as one append; see `Conversation.record_messages`."""
+    items = parse_own(messages, provider, is_error, is_rejection, MESSAGE_PLACE)
+    compacted = [without_restorable_native(item, provider) for item in items]
+
+    def decide(state: ConversationState, look_up: LookUp) -> Sequence[Event]:
+        events = to_events(compacted, state, look_up, provider, imported=imported).events
+        return [*events, *state.not_run(events)]
+
+    return Command(conversation_id, decide, PendingAppend.tools, exclusive=True)
+
+
+def record_turn(
+    conversation_id: str,
+    parts: Sequence[Part],
+    calls: Sequence[ParsedCall],
+    provider: str,
+    native: NativeMessage | None,
+    response_id: bytes,
+    responded: ModelResponded | None = None,
+    step: str | None = None,
+) -> Command[list[Tool]]:
+    """Record what a model said and the calls it made, as a host or framework gives them.
+
+    `provider` names the form of `native`; it need not be registered. A turn with the same
+    `response_id` is stored once, and with it what the response says of itself (`responded`). If
+    the response is not whole, its calls fail. Ids of calls that were used before are qualified.
+    `step` is that of a run, if it may have to ask the model anew.
+    """
+    place = place_of(b"turn", provider.encode(), response_id)
+    why = None
+    if responded is not None:
+        why = why_not_whole(responded.provider, responded.finish_reason)
+    item = ParsedMessage("assistant", tuple(parts), tuple(calls), not_whole=why)
+
+    def decide(state: ConversationState, look_up: LookUp) -> Sequence[Event]:
+        made = to_events([item], state, look_up, "openai", imported=False).events
+        events: list[Event] = [
+            msgspec.structs.replace(event, provider=provider, native=native)
+            if type(event) is MessageAdded
+            else event
+            for event in made
+        ]
+        return [*events, *events_of_response(events, responded, state)]
+
+    return stored_once(Command(conversation_id, decide, PendingAppend.tools), place, step)
+
+
+def _ids_with_added(events: Sequence[Event], given: Sequence[bytes]) -> list[bytes]:
+    """Return the ids of events, where the caller named those of the message and its calls.
+
+    What a response says of itself, and that a call did not run, are added to them.
+    """
+    added = [_is_added(event) for event in events]
+    event_ids_as_bytes(given, len(events) - sum(added))
+    rest = iter(given)
+    return [
+        event_id_at(place_of(given[0], number.to_bytes(8, "big")), 0) if is_added else next(rest)
+        for number, is_added in enumerate(added)
+    ]
+
+
+def _is_added(event: Event) -> bool:
+    if type(event) is ToolFailed:
+        return is_of_cut_off_response(event.failure)
+    return type(event) is ModelResponded
+
+
+def _recorded_tools(done: PendingAppend, known: Sequence[bytes]) -> list[Tool]:
+    """Return the calls of a message; as they stand now, if it was recorded before."""
+    if not known or not done.stored_ids >= set(known):
+        return done.tools()
+    return calls_of(done, lambda event_id: event_id in known)
