@@ -52,8 +52,9 @@ from eventstore.integrations.recorded_calls import (
     shown_text,
     validation_failure,
 )
+from eventstore.providers.call_arguments import function_call
 from eventstore.providers.model import ParsedCall
-from eventstore.providers.parts import function_call, plain_text
+from eventstore.providers.parts_as_text import plain_text
 
 try:
     from pydantic import TypeAdapter

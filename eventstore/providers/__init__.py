@@ -15,18 +15,20 @@ from eventstore.providers.adapter_protocol import FormatSignature, ProviderAdapt
 from eventstore.providers.call_count import has_all_results
 from eventstore.providers.crossing import Reasoning
 from eventstore.providers.detection import ForeignForm, is_continued, request_of, unwrapped
+from eventstore.providers.json_values import copy
 from eventstore.providers.kept_messages import KeptMessages
-from eventstore.providers.model import Answer, Call, Change, Rendered, ResultsMessage, Turn
-from eventstore.providers.models import ModelFact
-from eventstore.providers.parsing import parse, parse_in_place
-from eventstore.providers.parts import (
-    answer_text,
-    copy,
-    plain_text,
-    references_server_call,
-    shown_text,
+from eventstore.providers.model import (
+    Answer,
+    Call,
+    Change,
+    Rendered,
+    ResultsMessage,
+    Turn,
     stored_parts,
 )
+from eventstore.providers.models import ModelFact
+from eventstore.providers.parsing import parse, parse_in_place
+from eventstore.providers.parts_as_text import answer_text, plain_text, shown_text
 from eventstore.providers.preparation import LaterSystem
 from eventstore.providers.registry import (
     PROVIDERS,
@@ -40,6 +42,7 @@ from eventstore.providers.registry import (
 )
 from eventstore.providers.rendering import LastRequest, render
 from eventstore.providers.rule_book import RuleBook
+from eventstore.providers.server_kept_calls import references_server_call
 from eventstore.providers.to_events import Finding, events_of_history
 from eventstore.providers.validation import Violation, is_valid, validate
 

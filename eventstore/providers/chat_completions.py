@@ -12,9 +12,18 @@ from eventstore.domain.json_types import JsonObject, JsonValue
 from eventstore.domain.messages import Document, Image, Opaque, Part, Text
 from eventstore.domain.nesting import nests_too_deeply
 from eventstore.providers.adapter_protocol import FormatSignature, ProviderAdapter, ResultTest
+from eventstore.providers.call_arguments import function_call, object_arguments
 from eventstore.providers.identifiers import tool_name
+from eventstore.providers.json_values import (
+    as_text,
+    copy_json,
+    members_of,
+    native_part,
+    other_members,
+)
 from eventstore.providers.kept_messages import KeptMessages
 from eventstore.providers.media import plain_image, url_of
+from eventstore.providers.media_of_results import media_turns
 from eventstore.providers.model import (
     Answer,
     Call,
@@ -26,23 +35,11 @@ from eventstore.providers.model import (
     ParsedResult,
     Rendered,
     Turn,
+    parts_beyond_text,
     visible_calls,
     visible_turns,
 )
-from eventstore.providers.parts import (
-    answer_text,
-    as_text,
-    beside_text,
-    copy_json,
-    described,
-    foreign_text,
-    function_call,
-    media_turns,
-    members_of,
-    native_part,
-    object_arguments,
-    other_members,
-)
+from eventstore.providers.parts_as_text import answer_text, described, foreign_text
 
 ROLES: Final[Mapping[str, str]] = {
     "system": "system",
@@ -157,7 +154,7 @@ class ChatCompletionsAdapter(ProviderAdapter):
 
     def parts_beside_text(self, message: JsonObject) -> tuple[Part, ...]:
         """Return the parts of a malformed result that shows more than text; otherwise nothing."""
-        return beside_text((*self.parse_parts(self.native_message(message)),))
+        return parts_beyond_text((*self.parse_parts(self.native_message(message)),))
 
     def parse_parts(self, message: JsonObject) -> Iterable[Part]:
         """Return the parts of a message: of a text, a list of parts, or any other content."""

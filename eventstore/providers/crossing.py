@@ -19,8 +19,9 @@ import msgspec
 from eventstore.domain.json_types import JsonObject, JsonValue
 from eventstore.domain.messages import Opaque, Part, Text
 from eventstore.domain.own_texts import DONE, THOUGHT
+from eventstore.providers.json_values import members_of
 from eventstore.providers.model import Change, Turn
-from eventstore.providers.parts import REASONING_KINDS, foreign_text, kind_of, members_of
+from eventstore.providers.parts_as_text import REASONING_KINDS, foreign_text, kind_of
 
 Reasoning: TypeAlias = Literal["drop", "note"]
 """What becomes of another provider's reasoning: it is left out, or told in a note."""

@@ -15,8 +15,8 @@ from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
+from eventstore.providers.json_values import copy_json
 from eventstore.providers.model import Change, Turn
-from eventstore.providers.parts import copy_json
 
 Made: TypeAlias = list[Any] | tuple[Any, ...]
 """Messages, or lists of what a request is made of: JSON values alone."""

@@ -76,7 +76,7 @@ class ParsedResult(msgspec.Struct, frozen=True, gc=False):
     """A person refused the call."""
     well_formed: bool = False
     parts: tuple[Part, ...] = ()
-    """What it shows beside text, where it is not well formed."""
+    """What it shows besides text, where it is not well formed."""
     duration: int | None = None
     """How long the call ran, in microseconds, where the source says."""
 
@@ -92,6 +92,19 @@ def content_of(item: ParsedItem) -> tuple[object, ...]:
         ]
         return ("message", item.role, item.parts, calls, item.message_id)
     return ("result", item.id, item.name, item.text, item.parts)
+
+
+def parts_beyond_text(parts: tuple[Part, ...]) -> tuple[Part, ...]:
+    """Return the parts of a result that shows more than text; of any other, nothing."""
+    return () if all(isinstance(part, Text) for part in parts) else parts
+
+
+def stored_parts(result: object) -> tuple[Part, ...]:
+    """Return the parts of a result that is stored in parts; no parts if it is damaged."""
+    try:
+        return msgspec.convert(result, tuple[Part, ...])
+    except msgspec.ValidationError:
+        return ()
 
 
 class Answer(msgspec.Struct, gc=False):

@@ -25,13 +25,13 @@ def without_restorable_native(item: ParsedItem, name: str) -> ParsedItem:
     if item.rejected if isinstance(item, ParsedResult) else item.is_continuation:
         return item
     adapter = adapter_of(name)
-    ours: JsonValue
+    restored: JsonValue
     key = adapter.results_key
     if key and isinstance(item, ParsedMessage) and item.result_count and not item.parts:
-        ours = {"role": "user", key: [None] * item.result_count}
+        restored = {"role": "user", key: [None] * item.result_count}
     elif isinstance(item, ParsedResult):
         call = Call(item.id or "", item.name or "", {}, Answer(item.text, item.is_error))
-        ours = adapter.render_result(call, item.id or "")
+        restored = adapter.render_result(call, item.id or "")
     else:
         calls = [
             Call(c.id or "", c.call.name, c.call.arguments, Answer(""), c.id, c.call.raw)
@@ -39,7 +39,9 @@ def without_restorable_native(item: ParsedItem, name: str) -> ParsedItem:
         ]
         rendered = adapter.render([Turn(item.role, item.parts, calls)])
         messages: list[JsonObject] = rendered.arguments[adapter.list_key]
-        ours = messages[0] if messages else None
-    if ours != item.native or _encode(ours) != _encode(item.native):  # 1 is 1.0, bytes are base64
+        restored = messages[0] if messages else None
+    if restored != item.native or _encode(restored) != _encode(
+        item.native
+    ):  # 1 is 1.0, bytes are base64
         return item
     return msgspec.structs.replace(item, native=None)

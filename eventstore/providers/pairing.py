@@ -13,8 +13,8 @@ from eventstore.domain.failure import ErrorKind, Failure
 from eventstore.domain.own_texts import error_of_text, without_note
 from eventstore.domain.statuses import Completed, Failed, Rejected
 from eventstore.domain.tool import Tool
+from eventstore.providers.json_values import as_text
 from eventstore.providers.model import ParsedItem, ParsedResult
-from eventstore.providers.parts import as_text
 
 _encode = msgspec.json.Encoder().encode
 

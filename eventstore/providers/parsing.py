@@ -16,8 +16,8 @@ from eventstore.domain.messages import Text
 from eventstore.domain.own_texts import error_of_text
 from eventstore.providers.adapter_protocol import ResultTest
 from eventstore.providers.detection import MESSAGE_PLACE, is_foreign, listed, refuse_foreign
+from eventstore.providers.json_values import as_text
 from eventstore.providers.model import ParsedItem, ParsedMessage, ParsedResult
-from eventstore.providers.parts import as_text
 from eventstore.providers.registry import adapter_of, list_key
 from eventstore.providers.response_facts import finish_reason_of
 from eventstore.providers.sdk_objects import is_json, plain

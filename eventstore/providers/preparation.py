@@ -17,8 +17,9 @@ from eventstore.providers.adapter_protocol import ProviderAdapter
 from eventstore.providers.crossing import Reasoning, crossed
 from eventstore.providers.media import dropped_members
 from eventstore.providers.model import Answer, Call, Change, Turn, with_turn_version
-from eventstore.providers.parts import inline_server_call, part_label, plain_text
+from eventstore.providers.parts_as_text import part_label, plain_text
 from eventstore.providers.registry import PROVIDERS, adapter_of, audio, media
+from eventstore.providers.server_kept_calls import inline_server_call
 
 LaterSystem: TypeAlias = Literal["keep", "user"]
 """Whether a system message inside of a conversation stays, or becomes one of the user's."""
@@ -159,7 +160,7 @@ def _left_out(said: Turn | Answer, call_id: str | None = None) -> Iterator[Chang
 def _with_shown_parts(turn: Turn, adapter: ProviderAdapter, changes: list[Change]) -> Turn:
     """Return a turn, its answers with the parts that they show here.
 
-    Where results hold text alone, the parts are shown in a turn after them: `parts.media_turns`.
+    Where results hold text alone, the parts are shown in a turn after them: `media_of_results`.
     """
     calls = [
         _with_shown_answer(call, adapter, changes) if _is_rich(call, adapter.name) else call

@@ -9,7 +9,8 @@ import msgspec
 from eventstore.domain.json_types import JsonObject, JsonValue, is_json_list, is_json_object
 from eventstore.domain.jsonable import readable
 from eventstore.domain.nesting import MAX_LEVELS, nests_too_deeply, too_deep
-from eventstore.providers.parts import copy, raw_text
+from eventstore.providers.call_arguments import raw_text
+from eventstore.providers.json_values import copy
 
 _encode = msgspec.json.Encoder().encode
 

@@ -10,8 +10,8 @@ from typing import Final
 
 from eventstore.domain.json_types import JsonObject, JsonValue
 from eventstore.domain.own_texts import STOPPED
+from eventstore.providers.json_values import members_of
 from eventstore.providers.model import Change, Rendered
-from eventstore.providers.parts import UNSIGNED, members_of
 
 
 def mend_for_server(rendered: Rendered, list_key: str, codes: Collection[str]) -> None:
@@ -80,6 +80,8 @@ _UNKNOWN_REASONING: Final = " "
 
 def _sign_calls(contents: list[JsonObject], changes: list[Change]) -> None:
     """Give the first call of each content since the user's last words the placeholder."""
+    from eventstore.providers.gemini.shapes import UNSIGNED  # not loaded for other providers
+
     if any(_holds(part, _SIGNATURE) for content in contents for part in content["parts"]):
         return  # the adapter has signed the others
     start = 0

@@ -50,6 +50,7 @@ from eventstore.providers.anthropic.writing import (
     strip_end,
     without_final_reasoning,
 )
+from eventstore.providers.json_values import as_text, other_members
 from eventstore.providers.kept_messages import KeptMessages
 from eventstore.providers.model import (
     Call,
@@ -61,11 +62,7 @@ from eventstore.providers.model import (
     visible_calls,
     visible_turns,
 )
-from eventstore.providers.parts import (
-    as_text,
-    other_members,
-    plain_text,
-)
+from eventstore.providers.parts_as_text import plain_text
 from eventstore.providers.tool_definition import ToolDefinition
 
 

@@ -10,7 +10,9 @@ from eventstore.providers.adapter_protocol import (
     ResultTest,
 )
 from eventstore.providers.anthropic.shapes import FOREIGN_KINDS
+from eventstore.providers.call_arguments import function_call
 from eventstore.providers.identifiers import sanitized
+from eventstore.providers.json_values import as_text, in_order_of
 from eventstore.providers.media import image_of, plain_image
 from eventstore.providers.model import (
     TURN_ROLES,
@@ -18,11 +20,6 @@ from eventstore.providers.model import (
     ParsedItem,
     ParsedMessage,
     ParsedResult,
-)
-from eventstore.providers.parts import (
-    as_text,
-    function_call,
-    in_order_of,
 )
 
 NAME: Final = "anthropic"

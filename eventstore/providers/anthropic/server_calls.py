@@ -16,8 +16,8 @@ from typing import Final, TypeGuard
 from eventstore.domain.fingerprint import content_id
 from eventstore.domain.json_types import JsonObject, JsonValue
 from eventstore.domain.own_texts import DONE
+from eventstore.providers.json_values import as_text
 from eventstore.providers.model import Change
-from eventstore.providers.parts import as_text
 
 _ORDINARY = ("text", "tool_use", "tool_result")  # most blocks
 SERVED: Final = ("server_tool_use", "mcp_tool_use")

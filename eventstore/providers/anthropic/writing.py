@@ -18,24 +18,17 @@ from eventstore.providers.anthropic.server_calls import (
     is_server_call,
     is_server_result,
 )
+from eventstore.providers.call_arguments import object_arguments
 from eventstore.providers.identifiers import call_ids, tool_name
+from eventstore.providers.json_values import as_text, copy_json, native_part
 from eventstore.providers.model import (
     Answer,
     Call,
     Change,
     Turn,
 )
-from eventstore.providers.parts import (
-    as_text,
-    copy_json,
-    described,
-    foreign_text,
-    native_part,
-    object_arguments,
-    part_label,
-    plain_text,
-    results_message_for,
-)
+from eventstore.providers.parts_as_text import described, foreign_text, part_label, plain_text
+from eventstore.providers.results_message import results_message_for
 
 RESULTS_KEY: Final = "content"
 _MAX_ID: Final = 64

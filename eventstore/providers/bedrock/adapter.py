@@ -44,6 +44,7 @@ from eventstore.providers.bedrock.writing import (
 )
 from eventstore.providers.cache_ends import ends_of_requests
 from eventstore.providers.identifiers import call_ids
+from eventstore.providers.json_values import as_text, other_members
 from eventstore.providers.model import (
     Call,
     Change,
@@ -54,11 +55,7 @@ from eventstore.providers.model import (
     visible_calls,
     visible_turns,
 )
-from eventstore.providers.parts import (
-    as_text,
-    other_members,
-    plain_text,
-)
+from eventstore.providers.parts_as_text import plain_text
 from eventstore.providers.tool_definition import ToolDefinition
 
 DOCUMENT = "[document]"

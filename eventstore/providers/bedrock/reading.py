@@ -12,7 +12,9 @@ from eventstore.providers.adapter_protocol import (
     ResultTest,
 )
 from eventstore.providers.bedrock.shapes import BLOCKS, GEMINI_MEMBERS
+from eventstore.providers.call_arguments import function_call
 from eventstore.providers.identifiers import sanitized
+from eventstore.providers.json_values import as_text, copy, in_order_of
 from eventstore.providers.media import plain_image
 from eventstore.providers.model import (
     TURN_ROLES,
@@ -20,12 +22,6 @@ from eventstore.providers.model import (
     ParsedItem,
     ParsedMessage,
     ParsedResult,
-)
-from eventstore.providers.parts import (
-    as_text,
-    copy,
-    function_call,
-    in_order_of,
 )
 from eventstore.providers.shapes import misshapen
 

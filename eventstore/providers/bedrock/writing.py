@@ -20,21 +20,17 @@ from eventstore.providers.bedrock.reading import (
     parts_of,
     with_bytes,
 )
+from eventstore.providers.call_arguments import object_arguments
 from eventstore.providers.identifiers import tool_name
+from eventstore.providers.json_values import as_text
+from eventstore.providers.media_of_results import without_media
 from eventstore.providers.model import (
     Call,
     Change,
     Turn,
 )
-from eventstore.providers.parts import (
-    as_text,
-    described,
-    foreign_text,
-    object_arguments,
-    plain_text,
-    results_message_for,
-    without_media,
-)
+from eventstore.providers.parts_as_text import described, foreign_text, plain_text
+from eventstore.providers.results_message import results_message_for
 
 RESULTS_KEY: Final = "content"
 _MAX_CACHE_POINTS: Final = 4

@@ -16,15 +16,10 @@ from eventstore.providers import chat_completions as chat
 from eventstore.providers.adapter_protocol import FormatSignature, ResponseMembers
 from eventstore.providers.cohere.shapes import MEMBERS, MESSAGES
 from eventstore.providers.identifiers import call_ids, sanitized, shortened
+from eventstore.providers.json_values import as_text, copy, members_of, other_members
 from eventstore.providers.media import image_of
+from eventstore.providers.media_of_results import without_media
 from eventstore.providers.model import Change, NativeMessage, Turn
-from eventstore.providers.parts import (
-    as_text,
-    copy,
-    members_of,
-    other_members,
-    without_media,
-)
 from eventstore.providers.shapes import misshapen_message
 
 _MAX_ID: Final = 64

@@ -48,6 +48,7 @@ from eventstore.providers.gemini.writing import (
     user_content,
 )
 from eventstore.providers.identifiers import call_ids, shortened
+from eventstore.providers.json_values import as_text, other_members
 from eventstore.providers.media import Audio
 from eventstore.providers.model import (
     Call,
@@ -58,11 +59,7 @@ from eventstore.providers.model import (
     Turn,
     visible_turns,
 )
-from eventstore.providers.parts import (
-    as_text,
-    other_members,
-    plain_text,
-)
+from eventstore.providers.parts_as_text import plain_text
 from eventstore.providers.tool_definition import ToolDefinition
 
 _MAX_ID: Final = 64

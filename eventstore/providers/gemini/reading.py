@@ -13,7 +13,9 @@ from eventstore.domain.messages import PDF, Document, Image, Opaque, Part, Text
 from eventstore.providers.adapter_protocol import (
     ResultTest,
 )
+from eventstore.providers.call_arguments import function_call
 from eventstore.providers.gemini.shapes import DATA, MEMBERS, PartShape
+from eventstore.providers.json_values import as_text
 from eventstore.providers.media import document_of, image_of, plain_image
 from eventstore.providers.model import (
     TURN_ROLES,
@@ -21,10 +23,6 @@ from eventstore.providers.model import (
     ParsedItem,
     ParsedMessage,
     ParsedResult,
-)
-from eventstore.providers.parts import (
-    as_text,
-    function_call,
 )
 from eventstore.providers.shapes import misshapen
 

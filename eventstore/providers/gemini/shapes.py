@@ -13,7 +13,10 @@ import msgspec
 from eventstore.providers.rules_reader import members_of
 from eventstore.providers.shapes import require_data
 
-__all__ = ["DATA", "MEMBERS", "PartShape"]
+__all__ = ["DATA", "MEMBERS", "UNSIGNED", "PartShape"]
+
+UNSIGNED: Final = "skip_thought_signature_validator"
+"""What Google documents for a call whose thought signature is not known."""
 
 
 class _Blob(msgspec.Struct, rename="camel"):

@@ -8,6 +8,7 @@ from typing import Final
 from eventstore.domain.json_types import JsonObject, JsonValue
 from eventstore.domain.messages import PDF, Document, Image, Part, Text
 from eventstore.domain.own_texts import OPENING
+from eventstore.providers.call_arguments import is_call_of, object_arguments
 from eventstore.providers.gemini.reading import (
     CALL,
     NAME,
@@ -21,23 +22,17 @@ from eventstore.providers.gemini.reading import (
     object_member,
     parts_of,
 )
+from eventstore.providers.gemini.shapes import UNSIGNED
 from eventstore.providers.identifiers import tool_name
+from eventstore.providers.json_values import copy, native_part
+from eventstore.providers.media_of_results import media_turns
 from eventstore.providers.model import (
     Call,
     Change,
     Turn,
 )
-from eventstore.providers.parts import (
-    UNSIGNED,
-    copy,
-    foreign_text,
-    is_call_of,
-    media_turns,
-    native_part,
-    object_arguments,
-    plain_text,
-    results_message_for,
-)
+from eventstore.providers.parts_as_text import foreign_text, plain_text
+from eventstore.providers.results_message import results_message_for
 
 BLOCKS: Final = "parts"
 _MAX_NAME: Final = 64

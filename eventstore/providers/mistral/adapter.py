@@ -17,15 +17,12 @@ from eventstore.domain.own_texts import OPENING, RECEIVED
 from eventstore.providers import chat_completions as chat
 from eventstore.providers.adapter_protocol import ResponseMembers
 from eventstore.providers.identifiers import call_ids, nine_characters, sanitized
+from eventstore.providers.json_values import copy, members_of
 from eventstore.providers.media import Audio, document_of, image_of, url_of
+from eventstore.providers.media_of_results import without_media
 from eventstore.providers.mistral.shapes import Calls, Message, System
 from eventstore.providers.model import Change, Turn
-from eventstore.providers.parts import (
-    copy,
-    members_of,
-    plain_text,
-    without_media,
-)
+from eventstore.providers.parts_as_text import plain_text
 from eventstore.providers.shapes import misshapen_message
 
 _MAX_ID: Final = 9

@@ -16,20 +16,12 @@ from eventstore.domain.json_types import JsonObject, JsonValue, is_json_list, is
 from eventstore.domain.messages import Document, Image, Opaque, Part, Text, is_base64
 from eventstore.providers import chat_completions as chat
 from eventstore.providers.adapter_protocol import ResponseMembers
+from eventstore.providers.call_arguments import object_arguments
+from eventstore.providers.json_values import as_text, copy, members_of, native_part
 from eventstore.providers.media import image_of
 from eventstore.providers.model import Call, Change, Turn
 from eventstore.providers.ollama.shapes import Message, Result
-from eventstore.providers.parts import (
-    answer_text,
-    as_text,
-    copy,
-    described,
-    foreign_text,
-    members_of,
-    native_part,
-    object_arguments,
-    part_label,
-)
+from eventstore.providers.parts_as_text import answer_text, described, foreign_text, part_label
 from eventstore.providers.shapes import misshapen_message
 from eventstore.providers.tool_definition import ToolDefinition, inlined
 

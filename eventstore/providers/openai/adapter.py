@@ -18,7 +18,9 @@ from eventstore.domain.messages import Document, Image, Opaque, Part, Text
 from eventstore.domain.nesting import nests_too_deeply
 from eventstore.providers import chat_completions as chat
 from eventstore.providers.adapter_protocol import FormatSignature, ResponseMembers, ResultTest
+from eventstore.providers.call_arguments import function_call
 from eventstore.providers.identifiers import call_ids, sanitized, shortened, tool_name
+from eventstore.providers.json_values import as_text, copy, copy_json, members_of
 from eventstore.providers.kept_messages import KeptMessages
 from eventstore.providers.media import Audio, document_of, file_name, image_of, url_of
 from eventstore.providers.model import (
@@ -32,15 +34,7 @@ from eventstore.providers.model import (
     Turn,
 )
 from eventstore.providers.openai.shapes import PARTS
-from eventstore.providers.parts import (
-    as_text,
-    copy,
-    copy_json,
-    described,
-    function_call,
-    members_of,
-    part_label,
-)
+from eventstore.providers.parts_as_text import described, part_label
 
 _MAX_ID: Final = 40
 _MAX_NAME: Final = 64

@@ -19,6 +19,7 @@ from eventstore.providers.adapter_protocol import (
     ResultTest,
 )
 from eventstore.providers.identifiers import call_ids, shortened
+from eventstore.providers.json_values import as_text, copy, other_members
 from eventstore.providers.model import (
     Call,
     Change,
@@ -45,12 +46,7 @@ from eventstore.providers.openai_responses.writing import (
     output_for,
     settled,
 )
-from eventstore.providers.parts import (
-    as_text,
-    copy,
-    inline_server_call,
-    other_members,
-)
+from eventstore.providers.server_kept_calls import inline_server_call
 from eventstore.providers.tool_definition import ToolDefinition
 
 _MAX_ID: Final = 64

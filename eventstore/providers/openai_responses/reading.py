@@ -14,13 +14,16 @@ from eventstore.providers import chat_completions as chat
 from eventstore.providers.adapter_protocol import (
     ResultTest,
 )
+from eventstore.providers.call_arguments import function_call
 from eventstore.providers.identifiers import sanitized
+from eventstore.providers.json_values import as_text, other_members
 from eventstore.providers.media import document_of, image_of, plain_image
 from eventstore.providers.model import (
     ParsedCall,
     ParsedItem,
     ParsedMessage,
     ParsedResult,
+    parts_beyond_text,
 )
 from eventstore.providers.openai_responses.shapes import (
     CALLS,
@@ -33,12 +36,6 @@ from eventstore.providers.openai_responses.shapes import (
     SHOWN,
     STATUSES,
     TYPES,
-)
-from eventstore.providers.parts import (
-    as_text,
-    beside_text,
-    function_call,
-    other_members,
 )
 from eventstore.providers.shapes import misshapen
 
@@ -186,7 +183,7 @@ def _result(item: JsonObject, is_error: ResultTest, is_rejection: ResultTest) ->
         item if well_formed else None,
         bool(is_rejection(item)),
         well_formed,
-        () if well_formed else beside_text(parts_of(item.get("output", item.get("content")))),
+        () if well_formed else parts_beyond_text(parts_of(item.get("output", item.get("content")))),
     )
 
 

@@ -9,7 +9,9 @@ import msgspec
 
 from eventstore.domain.json_types import JsonObject, JsonValue
 from eventstore.domain.messages import Document, Image, Opaque, Part, Text
+from eventstore.providers.call_arguments import function_call, is_call_of, object_arguments
 from eventstore.providers.identifiers import tool_name
+from eventstore.providers.json_values import as_text, copy, native_part
 from eventstore.providers.media import file_name, url_of
 from eventstore.providers.model import (
     Call,
@@ -33,17 +35,11 @@ from eventstore.providers.openai_responses.shapes import (
     SHOWN,
     TYPES,
 )
-from eventstore.providers.parts import (
+from eventstore.providers.parts_as_text import (
     answer_text,
-    as_text,
-    copy,
     described,
     foreign_text,
-    function_call,
     has_text,
-    is_call_of,
-    native_part,
-    object_arguments,
     part_label,
 )
 

@@ -10,7 +10,7 @@ import pytest
 from eventstore import Opaque
 from eventstore.providers import Answer, Call, answer_text
 from eventstore.providers.model import Change
-from eventstore.providers.parts import foreign_text
+from eventstore.providers.parts_as_text import foreign_text
 from eventstore.providers.registry import PROVIDERS, adapter_of
 from projections import repair_messages
 

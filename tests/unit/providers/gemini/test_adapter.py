@@ -21,7 +21,7 @@ from eventstore import (
 )
 from eventstore.domain.own_texts import OPENING
 from eventstore.providers import Answer, Call, Turn, parse, render
-from eventstore.providers.parts import UNSIGNED
+from eventstore.providers.gemini.shapes import UNSIGNED
 from projections import model_history, repair_messages
 
 Content = dict[str, Any]
