@@ -11,7 +11,7 @@ from eventstore.domain.fingerprint import parse
 from eventstore.session import DEFAULT_SETTINGS, LogSession, SessionSettings
 from eventstore.storage.interface import Damage, Storage
 from eventstore.storage.verification import verify
-from eventstore.subscriptions.feed import Cursor, Feed, Place
+from eventstore.subscriptions.feed import Bookmark, Cursor, Feed
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -174,7 +174,7 @@ class EventStore:
     def end(self) -> Cursor:
         """Return the cursor after the last event."""
         storage = self.session.storage
-        return Place.at(storage, storage.heads()).cursor(storage.epoch)
+        return Bookmark.at(storage, storage.heads()).cursor(storage.epoch)
 
     def read_call(self, conversation_id: str, call_id: str) -> Iterator[Recorded]:
         """Return the events of one call, in order."""

@@ -16,7 +16,7 @@ from typing import Generic, Protocol, Self, TypeVar
 
 from eventstore.aio.futures import Outcome, UncancellableFuture, resolve, wait_result
 from eventstore.domain.events import Recorded
-from eventstore.subscriptions.feed import Cursor, Place
+from eventstore.subscriptions.feed import Bookmark, Cursor
 from eventstore.subscriptions.subscription import Lag, Subscription
 from eventstore.subscriptions.waiting import Deadline, WaitCondition
 
@@ -116,17 +116,17 @@ class Reading(Generic[T]):
 
 
 class AsyncFeed(Reading[Recorded]):
-    """Events after a cursor; `cursor` is the place after the last one that was returned."""
+    """Events after a cursor; `cursor` is after the last one that was returned."""
 
     def __init__(self, caller: Caller, feed: Iterator[Recorded], start: Cursor) -> None:
         super().__init__(caller, feed)
         self._epoch = start.epoch
-        self._start = Place.of(start, start.epoch)
+        self._start = Bookmark.of(start, start.epoch)
         self._last: dict[int, Recorded] = {}  # of each lane
 
     @property
     def cursor(self) -> Cursor:
-        """Where to read on: after the last event that was returned."""
+        """Where to continue: after the last event that was returned."""
         return self._start.after(self._last.values()).cursor(self._epoch)
 
     async def __anext__(self) -> Recorded:
@@ -148,7 +148,7 @@ class AsyncFollow(Generic[C]):
 
     @property
     def cursor(self) -> C:
-        """Where to go on: after the last event that was returned."""
+        """Where to continue: after the last event that was returned."""
         return self._subscription.cursor
 
     async def lag(self) -> Lag:

@@ -78,8 +78,8 @@ def _add_step(dialogue: Dialogue, step: JsonObject) -> None:
     else:
         dialogue.say(text(step, "source"), step.get("message"), time)
     in_order = len(made) == len(results) and not any(each.get("source_call_id") for each in results)
-    for place, result in enumerate(results):
-        call_id = text(made[place], "tool_call_id") if in_order else text(result, "source_call_id")
+    for index, result in enumerate(results):
+        call_id = text(made[index], "tool_call_id") if in_order else text(result, "source_call_id")
         if call_id or len(made) == 1:
             known, said = call_id or text(made[0], "tool_call_id"), text_of(result.get("content"))
             failed = _is_marked(member(result, "extra"))

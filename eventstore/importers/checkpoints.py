@@ -76,8 +76,8 @@ class Thread:
         if kind == "msgpack":
             return msgspec.msgpack.decode(data, ext_hook=_members)
         if kind == "json":
-            place = f"{self.name}: checkpoint {checkpoint_id}"
-            return decode_noting(data, self._problems, place=place)
+            where = f"{self.name}: checkpoint {checkpoint_id}"
+            return decode_noting(data, self._problems, where=where)
         raise ValueError(kind)
 
     def _add(self, messages: list[JsonObject], time: object) -> None:

@@ -220,8 +220,8 @@ def _opening(chain: _Chain) -> str:
 
 def _claim(calls: list[tuple[str, str]], prompt: str) -> str | None:
     """Take the first call with this prompt that no other side chain has claimed."""
-    for place, (asked, call_id) in enumerate(calls):
+    for index, (asked, call_id) in enumerate(calls):
         if asked == prompt:
-            del calls[place]
+            del calls[index]
             return call_id
     return None

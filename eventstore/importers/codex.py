@@ -128,13 +128,13 @@ class _Rollout:
 
     def _mark(self, item: JsonObject) -> None:
         """Keep where a turn begins: with what the program has put before the user's words."""
-        place = len(self.dialogue)
+        start = len(self.dialogue)
         if _is_context(item):
-            self._context = place if self._context is None else self._context
+            self._context = start if self._context is None else self._context
             return
         if item.get("role") == "user" or item.get("type") == "agent_message":
             starts_later = self._context is not None and self._turns
-            self._turns.append(self._context if starts_later and self._context else place)
+            self._turns.append(self._context if starts_later and self._context else start)
         self._context = None
 
     def _roll_back(self, count: Any) -> None:
@@ -142,10 +142,10 @@ class _Rollout:
         if not isinstance(count, int) or count <= 0 or not self._turns:
             return
         first = max(len(self._turns) - count, 0)
-        place = self._turns[first]
+        start = self._turns[first]
         del self._turns[first:]
         self._context = None
-        if taken := self.dialogue.taken_from(place):
+        if taken := self.dialogue.taken_from(start):
             self.rolled_back.append(taken)
 
 

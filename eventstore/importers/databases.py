@@ -63,8 +63,8 @@ class AgentSessions:
             times: list[int | None] = []
             for data, created_at in rows:
                 try:
-                    place = f"session {name}"
-                    messages.append(decode_noting(_bytes(data), problems, place=place))
+                    where = f"session {name}"
+                    messages.append(decode_noting(_bytes(data), problems, where=where))
                 except ValueError:
                     problems.add(f"session {name}: a row is not JSON")
                     continue

@@ -41,12 +41,12 @@ class Dialogue:
     def __len__(self) -> int:
         return len(self._items)
 
-    def taken_from(self, place: int) -> Dialogue:
-        """Take away the items from a place on; return them as a conversation of their own."""
+    def taken_from(self, start: int) -> Dialogue:
+        """Take away the items from an index on; return them as a conversation of their own."""
         taken = Dialogue()
-        for item, time in zip(self._items[place:], self._times[place:], strict=True):
+        for item, time in zip(self._items[start:], self._times[start:], strict=True):
             taken.add(item, time)
-        del self._items[place:], self._times[place:]
+        del self._items[start:], self._times[start:]
         self._calls -= taken._calls
         return taken
 

@@ -59,7 +59,7 @@ class EvalArchive:
             return
         try:
             content = self._content(archive, entry)
-            yield number, decode_noting(content, self._problems, place=entry.filename)
+            yield number, decode_noting(content, self._problems, where=entry.filename)
         except NotImplementedError as error:
             raise SourceError(
                 f"{self.path} is packed in a way that Python cannot read ({error}): write it as "

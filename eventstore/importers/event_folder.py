@@ -38,7 +38,7 @@ class EventFolder:
         for number, file in enumerate(self._files, 1):
             try:
                 data = file.read_bytes()
-                yield number, decode_noting(data, self._problems, place=file.name)
+                yield number, decode_noting(data, self._problems, where=file.name)
             except ValueError:
                 self._problems.add(f"{file.name} is not JSON")
                 continue

@@ -86,10 +86,10 @@ class _Session:
         self._take(new)
         self._put_aside({i: each for i, each in before.items() if i not in self.messages})
 
-    def _rewind(self, place: object) -> None:
+    def _rewind(self, to: object) -> None:
         """Take back the message with this id and what follows it; all if no message has the id."""
         names = list(self.messages)
-        start = names.index(place) if isinstance(place, str) and place in names else 0
+        start = names.index(to) if isinstance(to, str) and to in names else 0
         self._put_aside({name: self.messages.pop(name) for name in names[start:]})
 
     def _put_aside(self, messages: _Messages) -> None:

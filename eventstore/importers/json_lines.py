@@ -150,11 +150,11 @@ def decode(data: bytes) -> Any:
 
 
 def decode_noting(
-    data: bytes, problems: Problems, *, line: int | None = None, place: str = ""
+    data: bytes, problems: Problems, *, line: int | None = None, where: str = ""
 ) -> Any:
     """Return the JSON value of `data`, as `decode` does; a key twice in an object is a problem.
 
-    Arguments, for example, may not be those that the tool had. `place` says where `data` stands,
+    Arguments, for example, may not be those that the tool had. `where` says where `data` stands,
     in a file without lines.
 
     Raises:
@@ -166,7 +166,7 @@ def decode_noting(
     except (ValueError, RecursionError):  # half a surrogate pair
         return value
     if repeated:
-        problems.add(f"{place}: {KEY_TWICE}" if place else KEY_TWICE, line)
+        problems.add(f"{where}: {KEY_TWICE}" if where else KEY_TWICE, line)
     return value
 
 

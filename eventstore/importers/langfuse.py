@@ -91,7 +91,7 @@ def _metadata(observation: JsonObject) -> JsonObject:
 
 
 def _steps(observation: JsonObject) -> Iterator[Step]:
-    place = text(observation, "id"), text(observation, "parentObservationId")
+    ids = text(observation, "id"), text(observation, "parentObservationId")
     start = time_of(observation.get("startTime"))
     end = time_of(observation.get("endTime"))
     kind = observation.get("type")
@@ -105,8 +105,8 @@ def _steps(observation: JsonObject) -> Iterator[Step]:
         if result is None and failed:
             result = text(observation, "statusMessage")
         yield ToolStep(
-            id=place[0],
-            parent_id=place[1],
+            id=ids[0],
+            parent_id=ids[1],
             start=start,
             end=end,
             name=text(attributes, *TOOL_NAMES) or without_verb(text(observation, "name")),
@@ -117,8 +117,8 @@ def _steps(observation: JsonObject) -> Iterator[Step]:
         )
     elif kind == "GENERATION":
         yield ModelStep(
-            id=place[0],
-            parent_id=place[1],
+            id=ids[0],
+            parent_id=ids[1],
             start=start,
             end=end,
             inputs=items_of(observation.get("input")),

@@ -153,8 +153,8 @@ class Conversations:
                 content.report("not a conversation: it has no messages", number)
 
     def _name(self, value: JsonObject, number: int, content: FileContent) -> str:
-        place = () if content.unit == "file" else (number,)
-        name, is_own = name_of(value, content.stem, place)
+        numbers = () if content.unit == "file" else (number,)
+        name, is_own = name_of(value, content.stem, numbers)
         if content.unit == "file":
             return content.name or (name if is_own else content.stem)
         if is_own:
@@ -162,10 +162,10 @@ class Conversations:
         return content.unused_name(name)
 
 
-def name_of(value: JsonObject, stem: str, place: Sequence[object]) -> tuple[str, bool]:
+def name_of(value: JsonObject, stem: str, numbers: Sequence[object]) -> tuple[str, bool]:
     """Return the id of a conversation object, and whether the object itself names it.
 
-    Otherwise the id is made of `stem` and `place`.
+    Otherwise the id is made of `stem` and `numbers`.
     """
     for key in _NAMES:
         own = value.get(key)
@@ -176,4 +176,4 @@ def name_of(value: JsonObject, stem: str, place: Sequence[object]) -> tuple[str,
         name = task if isinstance(task, str) else f"task-{task}"
         trial = value.get("trial")
         return f"{stem}/{name}" + (f"/trial-{trial}" if isinstance(trial, int) else ""), False
-    return "/".join(map(str, (stem, *place))), False
+    return "/".join(map(str, (stem, *numbers))), False

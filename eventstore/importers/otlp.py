@@ -219,12 +219,12 @@ def _conversations(spans: list[Span]) -> dict[str, list[Span]]:
 
 def _inherited(span: Span, by_id: dict[tuple[str, str], Span]) -> str:
     seen: set[str] = set()
-    place: Span | None = span
-    while place is not None and place.id not in seen:
-        if own := text(place.attributes, *_CONVERSATION):
+    here: Span | None = span
+    while here is not None and here.id not in seen:
+        if own := text(here.attributes, *_CONVERSATION):
             return own
-        seen.add(place.id)
-        place = by_id.get((place.trace_id, place.parent_id))
+        seen.add(here.id)
+        here = by_id.get((here.trace_id, here.parent_id))
     return ""
 
 
@@ -311,22 +311,22 @@ def _flat(own: JsonObject, prefix: str) -> list[JsonObject]:
     messages: JsonObject = {}
     for key, value in own.items():
         if key.startswith(f"{prefix}."):
-            place = [step for step in key[len(prefix) + 1 :].split(".") if step not in _WRAPPERS]
-            _put(messages, place, value)
+            path = [step for step in key[len(prefix) + 1 :].split(".") if step not in _WRAPPERS]
+            _put(messages, path, value)
     return [_listed(each) for _, each in sorted(messages.items(), key=_number)]
 
 
 _WRAPPERS = ("message", "tool_call")  # what OpenInference puts around a message and a call
 
 
-def _put(into: JsonObject, place: list[str], value: object) -> None:
-    for step in place[:-1]:
+def _put(into: JsonObject, path: list[str], value: object) -> None:
+    for step in path[:-1]:
         inner: Any = into.setdefault(step, {})
         if not is_json_object(inner):
             return
         into = inner
-    if place:
-        into[place[-1]] = value
+    if path:
+        into[path[-1]] = value
 
 
 def _number(pair: tuple[str, Any]) -> int:

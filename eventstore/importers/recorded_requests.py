@@ -112,17 +112,17 @@ class RequestFile:
                 )
                 raise SourceError(f"{self.path} is {shape}, and holds no requests: {remedy}")
 
-    def _of_values(self, values: Iterator[tuple[int, object]], place: Unit) -> Iterator[Request]:
+    def _of_values(self, values: Iterator[tuple[int, object]], unit: Unit) -> Iterator[Request]:
         head = list(islice(values, message_files.MAX_DETECTED_VALUES))
         first_values = [value for _, value in head]
         values = chain(head, values)
         if any(map(claude_code.is_record, first_values)):
             yield from self._of_session()
             return
-        self._refuse_logs(first_values, place)
+        self._refuse_logs(first_values, unit)
         if any(isinstance(value, list) or request_of(value) is not None for value in first_values):
             for number, value in values:
-                name = f"{place} {number}"
+                name = f"{unit} {number}"
                 request = self._of_list(value, name) or self._of_object(value, name)
                 if request is None:
                     self._problems.add(f"{name} is not a request: it has no messages")

@@ -68,11 +68,11 @@ def _outer(steps: Iterable[Step], parents: dict[str, str]) -> Iterator[str]:
     """Yield the spans around a model's step."""
     for step in steps:
         if isinstance(step, ModelStep):
-            place, seen = step.parent_id, {step.id}
-            while place and place not in seen:
-                yield place
-                seen.add(place)
-                place = parents.get(place, "")
+            above, seen = step.parent_id, {step.id}
+            while above and above not in seen:
+                yield above
+                seen.add(above)
+                above = parents.get(above, "")
 
 
 class _TraceReader:

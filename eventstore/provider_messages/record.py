@@ -18,7 +18,7 @@ from eventstore.domain.finish_reasons import BROKEN_OFF, is_of_cut_off_response,
 from eventstore.domain.json_types import is_json_object
 from eventstore.provider_messages.message_events import NewMessage, events_of_response
 from eventstore.provider_messages.repeated_response import NamedResponse
-from eventstore.providers.detection import MESSAGE_PLACE
+from eventstore.providers.detection import MESSAGE_LABEL
 from eventstore.providers.model import NativeMessage, ParsedCall, ParsedMessage, content_of
 from eventstore.providers.native_form import without_restorable_native
 from eventstore.providers.parsing import parse_own
@@ -118,7 +118,7 @@ def record_messages(
     imported: bool = True,
 ) -> Command[list[Tool]]:
     """Record messages as one append; see `Conversation.record_messages`."""
-    items = parse_own(messages, provider, is_error, is_rejection, MESSAGE_PLACE)
+    items = parse_own(messages, provider, is_error, is_rejection, MESSAGE_LABEL)
     compacted = [without_restorable_native(item, provider) for item in items]
 
     def decide(state: ConversationState, look_up: LookUp) -> Sequence[Event]:

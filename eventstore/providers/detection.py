@@ -97,7 +97,7 @@ _IN_LINES: Final[tuple[Path, ...]] = (
 """Where a line of a batch's results holds its response, by the first provider that does so."""
 
 
-def _refuse_batch_line(message: JsonObject, place: str) -> None:
+def _refuse_batch_line(message: JsonObject, label: str) -> None:
     """Refuse a line of a batch's results: its response would be kept as JSON, its calls lost.
 
     Raises:
@@ -108,17 +108,17 @@ def _refuse_batch_line(message: JsonObject, place: str) -> None:
     for path in _IN_LINES:
         if any(isinstance(value, dict) for value in values_at(message, path)):
             raise ValueError(
-                f"{place} is a line of a batch's results: pass its {'.'.join(path)!r} alone, which "
+                f"{label} is a line of a batch's results: pass its {'.'.join(path)!r} alone, which "
                 "is the response"
             )
     if "custom_id" in message and ("result" in message or "response" in message):
-        raise ValueError(f"{place} is a line of a batch's results, and has no response: leave it")
+        raise ValueError(f"{label} is a line of a batch's results, and has no response: leave it")
 
 
 # Formats
 
-MESSAGE_PLACE: Final = "messages[{}]"
-"""The place of a message in a list, as errors name it."""
+MESSAGE_LABEL: Final = "messages[{}]"
+"""A message in a list, as errors name it."""
 
 _CONTAINERS: Final = ("choices", "candidates", "output", "message", "content", "parts")
 _MAX_DEPTH: Final = 8
@@ -141,7 +141,7 @@ def refuse_foreign(
     messages: Sequence[Any],
     items: Iterable[ParsedItem],
     provider: str,
-    place: str = MESSAGE_PLACE,
+    label: str = MESSAGE_LABEL,
     first: int = 0,
 ) -> bool:
     """Refuse messages in another provider's form; return whether they hold calls.
@@ -165,11 +165,11 @@ def refuse_foreign(
         if _is_plain_text(message):
             continue
         if is_json_object(message):
-            _refuse_batch_line(message, place.format(number))
-            _refuse_foreign_response(message, provider, place.format(number))
+            _refuse_batch_line(message, label.format(number))
+            _refuse_foreign_response(message, provider, label.format(number))
         for sign in _signs_in(message):
             if provider not in sign.providers and (sign.is_call or not results):
-                found = f"{place.format(number)} has {sign.what}, which {provider} does not"
+                found = f"{label.format(number)} has {sign.what}, which {provider} does not"
                 raise ForeignForm(found, sign.providers)
     return False
 
@@ -219,7 +219,7 @@ def provider_of_list_key(key: str) -> str | None:
     return names[0] if len(names) == 1 else None
 
 
-def _refuse_foreign_response(response: JsonObject, provider: str, place: str) -> None:
+def _refuse_foreign_response(response: JsonObject, provider: str, label: str) -> None:
     """Refuse a whole response of another provider: what it says would be lost, or kept as JSON.
 
     The member that tells why the model stopped gives a response away.
@@ -237,7 +237,7 @@ def _refuse_foreign_response(response: JsonObject, provider: str, place: str) ->
                 whose.setdefault(name, ".".join(path))
     if whose:
         what = next(iter(whose.values()))
-        raise ForeignForm(f"{place} has {what}, which {provider} does not", tuple(whose))
+        raise ForeignForm(f"{label} has {what}, which {provider} does not", tuple(whose))
 
 
 def _is_response(message: JsonObject) -> bool:
@@ -332,8 +332,8 @@ def _signs_on(given: JsonObject, signs: _Signs) -> Iterator[_Sign]:
         if given.get(member):
             yield sign
     kind, role = given.get("type"), given.get("role")
-    by_place = signs.part_members if role is None else signs.message_members
-    for member, sign in by_place.items():
+    members = signs.part_members if role is None else signs.message_members
+    for member, sign in members.items():
         if isinstance(given.get(member), dict):
             yield sign
     if isinstance(kind, str) and kind in signs.types:

@@ -29,7 +29,8 @@ class Slot(msgspec.Struct, gc=False):
     provider_id: str | None
     name: str
     item: int
-    place: tuple[int, int]
+    position: tuple[int, int]
+    """The turn of the call, and its index there."""
     attempts: int = 0
     text: str | None = None
     error: bool = False
@@ -41,8 +42,8 @@ class Slot(msgspec.Struct, gc=False):
     @classmethod
     def of(cls, tool: Tool) -> Slot:
         """Return the slot of a call in the log, answered as the log says."""
-        place = (tool.turn, tool.index)
-        slot = cls(tool.id, tool.provider_call_id or tool.id, tool.call.name, -1, place)
+        position = (tool.turn, tool.index)
+        slot = cls(tool.id, tool.provider_call_id or tool.id, tool.call.name, -1, position)
         slot.attempts = tool.attempts
         slot.settled_here = tool.attempts > 0
         status = tool.status
@@ -82,8 +83,8 @@ class Slot(msgspec.Struct, gc=False):
 class HandedBack:
     """Results that may repeat what calls of the last turn were answered with before.
 
-    `to_events` has the rules. `results` are all that follow the turn; with `is_rest` they go on a
-    list whose results were recorded before, so that their number says nothing of their places.
+    `to_events` has the rules. `results` are all that follow the turn; with `is_rest` they continue
+    a list whose results were recorded before: their number does not say which calls they answer.
     """
 
     def __init__(
@@ -95,7 +96,7 @@ class HandedBack:
         is_rest: bool,
     ) -> None:
         self._before = {slot.id for slot in answered}
-        self._calls = sorted((*answered, *waiting), key=lambda slot: slot.place)
+        self._calls = sorted((*answered, *waiting), key=lambda slot: slot.position)
         self._is_rest = is_rest
         self._counts = Counter(_named(result) for result in results)
         self._counts[None, None] = sum(result.id is None for result in results)
@@ -114,10 +115,10 @@ class HandedBack:
                 group = []
             self._groups[named] = group
         if not self._is_rest and self._counts[named] >= len(group):
-            return self._in_its_place(self._queues.setdefault(named, deque(group)))
+            return self._in_order(self._queues.setdefault(named, deque(group)))
         return self._in_its_words(group, result.text)
 
-    def _in_its_place(self, queue: deque[Slot]) -> Slot | None:
+    def _in_order(self, queue: deque[Slot]) -> Slot | None:
         while queue:
             slot = queue.popleft()
             if slot.text is None or slot.id in self._before:

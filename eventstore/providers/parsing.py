@@ -15,7 +15,7 @@ from eventstore.domain.json_types import JsonObject, JsonValue
 from eventstore.domain.messages import Text
 from eventstore.domain.own_texts import error_of_text
 from eventstore.providers.adapter_protocol import ResultTest
-from eventstore.providers.detection import MESSAGE_PLACE, is_foreign, listed, refuse_foreign
+from eventstore.providers.detection import MESSAGE_LABEL, is_foreign, listed, refuse_foreign
 from eventstore.providers.json_values import as_text
 from eventstore.providers.model import ParsedItem, ParsedMessage, ParsedResult
 from eventstore.providers.registry import adapter_of, list_key
@@ -54,7 +54,7 @@ def parse_own(
     name: str,
     is_error: ResultTest | None = None,
     is_rejection: ResultTest | None = None,
-    place: str = MESSAGE_PLACE,
+    label: str = MESSAGE_LABEL,
 ) -> list[ParsedItem]:
     """Return the items of messages that will be stored; see `parse`.
 
@@ -64,7 +64,7 @@ def parse_own(
     given = [*listed(messages, list_key(name))]
     taken = [plain(message) for message in given]
     items = _parsed(given, taken, name, is_error, is_rejection)
-    refuse_foreign(taken, items, name, place)
+    refuse_foreign(taken, items, name, label)
     return items
 
 
@@ -76,7 +76,7 @@ def _parsed(
     is_rejection: ResultTest | None,
 ) -> list[ParsedItem]:
     messages = iter(taken)
-    return _in_place(given, messages, messages, name, is_error, is_rejection)[0]
+    return _parse_json(given, messages, messages, name, is_error, is_rejection)[0]
 
 
 def parse_in_place(
@@ -85,10 +85,10 @@ def parse_in_place(
     """Return the items of messages, and for each the message that it comes from; see `parse`."""
     given = iter(messages)
     known = {*map(type, messages)} == {dict} and is_json([*messages])
-    return _in_place(messages, given, given if known else map(plain, given), name, is_error, None)
+    return _parse_json(messages, given, given if known else map(plain, given), name, is_error, None)
 
 
-def _in_place(
+def _parse_json(
     messages: Sequence[Any],
     given: Iterator[Any],
     taken: Iterator[JsonValue],
@@ -99,39 +99,41 @@ def _in_place(
     """Return the items of `messages`, over which `given` goes, and `taken` as JSON."""
     last = len(messages) - 1
     items: list[ParsedItem] = []
-    places: list[int] = []
+    numbers: list[int] = []
     tests = (is_error or bears_error_mark, is_rejection or _never)
     adapter = adapter_of(name)
     has_mark = is_error is not None or adapter.error_flag
     for item in adapter.parse(taken, *tests):
         items.append(item if has_mark else _error_by_text(item))
-        places.append(last - length_hint(given))  # every adapter takes one after the other
+        numbers.append(last - length_hint(given))  # every adapter takes one after the other
     doubtful = [item for item in items if not item.well_formed]
-    if len({*places}) < len(messages) or any(map(_is_silent, doubtful)):
-        spoken = (place for item, place in zip(items, places, strict=True) if not _is_silent(item))
-        for place in sorted({*range(len(messages))}.difference(spoken), reverse=True):
-            _keep_as_text(messages[place], place, items, places)
-    _mark_not_whole(items, places, messages, name)
-    return items, places
+    if len({*numbers}) < len(messages) or any(map(_is_silent, doubtful)):
+        spoken = (
+            number for item, number in zip(items, numbers, strict=True) if not _is_silent(item)
+        )
+        for number in sorted({*range(len(messages))}.difference(spoken), reverse=True):
+            _keep_as_text(messages[number], number, items, numbers)
+    _mark_not_whole(items, numbers, messages, name)
+    return items, numbers
 
 
 def _mark_not_whole(
-    items: list[ParsedItem], places: Sequence[int], messages: Sequence[Any], name: str
+    items: list[ParsedItem], numbers: Sequence[int], messages: Sequence[Any], name: str
 ) -> None:
     """Mark the items with calls whose response is not whole, as the response says, or one of them.
 
     See `eventstore.domain.finish_reasons`.
     """
     why: dict[int, Failure | None] = {}
-    for item, place in zip(items, places, strict=True):
+    for item, number in zip(items, numbers, strict=True):
         if isinstance(item, ParsedMessage):
-            if item.calls and place not in why:
-                why[place] = why_not_whole(name, finish_reason_of(messages[place], name))
+            if item.calls and number not in why:
+                why[number] = why_not_whole(name, finish_reason_of(messages[number], name))
             if item.not_whole is not None:
-                why[place] = why.get(place) or item.not_whole
-    for number, (item, place) in enumerate(zip(items, places, strict=True)):
-        if isinstance(item, ParsedMessage) and item.calls and why[place] is not item.not_whole:
-            items[number] = msgspec.structs.replace(item, not_whole=why[place])
+                why[number] = why.get(number) or item.not_whole
+    for index, (item, number) in enumerate(zip(items, numbers, strict=True)):
+        if isinstance(item, ParsedMessage) and item.calls and why[number] is not item.not_whole:
+            items[index] = msgspec.structs.replace(item, not_whole=why[number])
 
 
 def _is_silent(item: ParsedItem) -> bool:
@@ -140,8 +142,10 @@ def _is_silent(item: ParsedItem) -> bool:
     return not (item.text if isinstance(item, ParsedResult) else item.calls)
 
 
-def _keep_as_text(message: object, place: int, items: list[ParsedItem], places: list[int]) -> None:
-    """Put the text of a message in its place, if its members are those of another provider."""
+def _keep_as_text(
+    message: object, number: int, items: list[ParsedItem], numbers: list[int]
+) -> None:
+    """Keep a message as text, instead of its items, if it has the members of another provider."""
     given = plain(message)
     if not isinstance(given, dict) or not is_foreign(given):
         return
@@ -149,14 +153,14 @@ def _keep_as_text(message: object, place: int, items: list[ParsedItem], places: 
     if not content:
         return
     text = as_text(next(iter(content.values())) if len(content) == 1 else content)
-    start, end = bisect_left(places, place), bisect_right(places, place)
+    start, end = bisect_left(numbers, number), bisect_right(numbers, number)
     made = next((each for each in items[start:end] if isinstance(each, ParsedResult)), None)
     if made is not None:
         items[start:end] = [msgspec.structs.replace(made, text=text)]
     else:
         role = "assistant" if given.get("role") in ("assistant", "model") else "user"
         items[start:end] = [ParsedMessage(role, (Text(text),))]
-    places[start:end] = [place]
+    numbers[start:end] = [number]
 
 
 def _has_text(value: JsonValue) -> bool:

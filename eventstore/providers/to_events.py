@@ -17,11 +17,11 @@ meant by a result without an id, or with an id that they share: answered ones an
 
 - If the results are as many as those calls, each belongs to the call in its place. A call that was
   answered keeps its answer, and the library's own text stands for a call that waits.
-- Otherwise their places are not known. A result in the words of a call that the log shows to have
-  run (it was started), or to have been settled here (by a hook, a person, a gate or a limit), is a
-  repeat of that. So one real result with the same words is left out, and its call waits on: it can
-  still be answered. Where the host runs the tools and records the results, no call was started:
-  each result is new, and answers the next call.
+- Otherwise it is not known which of them they answer. A result in the words of a call that the log
+  shows to have run (it was started), or to have been settled here (by a hook, a person, a gate or a
+  limit), is a repeat of that. So one real result with the same words is left out, and its call waits
+  on: it can still be answered. Where the host runs the tools and records the results, no call was
+  started: each result is new, and answers the next call.
 
 A result in the words of a call in doubt is a failure in doubt. A call without a result whose
 response is not whole (`finish_reasons`) fails. A result that answers no call is kept as a message
@@ -129,7 +129,7 @@ def to_events(  # noqa: PLR0913 - each with a default
             writer.message(number, item)
         else:
             writer.result(number, item)
-    writer.place_early()
+    writer.insert_early()
     writer.fail_unanswered()
     return Conversion(writer.events, writer.findings)
 
@@ -166,7 +166,7 @@ class _Writer:
         self._state = state
         self._taken = TakenIds(state.known)
         self._turn = state.turn
-        self._index = state.index  # the next call's place in the turn
+        self._index = state.index  # of the next call in the turn
         self._open: dict[str, list[Slot]] = {}  # provider id -> unanswered, oldest first
         self._answered: dict[str, Slot] = {}  # provider id -> the last that was answered
         self._answered_earlier: dict[str, Slot] | None = None  # the same, of all calls of the log
@@ -250,17 +250,17 @@ class _Writer:
     def _results(self, number: int, item: ParsedMessage) -> tuple[str, ...]:
         """Return the calls that a message's results answer, if it holds more than these."""
         slots = [slot for slot in self._placed[-item.result_count :] if slot is not None]
-        places = [slot.place for slot in slots]
-        turns = {turn for turn, _ in places}
+        positions = [slot.position for slot in slots]
+        turns = {turn for turn, _ in positions}
         if (
             not item.well_formed
             or item.role != "user"
-            or len({*places}) < item.result_count
+            or len({*positions}) < item.result_count
             or len(turns) > 1
         ):
             return ()
         (turn,) = turns
-        is_plain = item.native is None and not item.parts and places == sorted(places)
+        is_plain = item.native is None and not item.parts and positions == sorted(positions)
         before, was_plain = self._answers_of
         if turn == before and (is_plain or was_plain):  # two that are stored, the fold names
             self._found(number, _SPLIT, None)
@@ -325,7 +325,11 @@ class _Writer:
             if waiting:
                 slot = waiting[-1]
                 later = self._repeat(item) if self._taken.is_shared(item.id) else None
-                if later is not None and later.place > slot.place and later.is_shown_as(item.text):
+                if (
+                    later is not None
+                    and later.position > slot.position
+                    and later.is_shown_as(item.text)
+                ):
                     slot = later
             elif item.id not in self._named and item.id not in self._answered:
                 # Only the result has an id: pair it by position with a call that has none.
@@ -373,7 +377,7 @@ class _Writer:
         here, earlier = self._answered.get(call_id), (self._answered_earlier or {}).get(call_id)
         if here is None or earlier is None:
             return here or earlier
-        return here if here.place >= earlier.place else earlier
+        return here if here.position >= earlier.position else earlier
 
     def _answer(self, number: int, item: ParsedResult, slot: Slot, events: list[Event]) -> bool:
         """Let the result answer the call; return whether it does."""
@@ -383,7 +387,7 @@ class _Writer:
             if slot.repeats(item.text, error=error):
                 self._found(number, _TWICE, slot.id)
                 return False
-            is_old = slot.place[0] < self._turn
+            is_old = slot.position[0] < self._turn
             if not slot.error or error or rejected or is_old or item.id is None:
                 self._found(number, _OTHER, slot.id)
                 events.append(self._orphan(item, slot.id))
@@ -417,7 +421,7 @@ class _Writer:
             in_parts=bool(item.parts),
         )
 
-    def place_early(self) -> None:
+    def insert_early(self) -> None:
         """Move results that came before their calls after them; keep the others as text."""
         for number, item in self._early:
             slot = next(

@@ -1,4 +1,4 @@
-"""`ConversationCursor`: a place in one conversation."""
+"""`ConversationCursor`: a position in one conversation."""
 
 from __future__ import annotations
 

@@ -32,12 +32,12 @@ class PendingDecision:
         self.timeout = timeout
         self.poll = poll
         self.seen = 0
-        self._place = conversation_id, call_id
+        self._call = conversation_id, call_id
         self._tool: Tool | None = None
 
     def is_met(self) -> bool:
         """Return whether the call waits no longer for a decision."""
-        self.seen, self._tool = self.session.tool_now(*self._place)
+        self.seen, self._tool = self.session.tool_now(*self._call)
         return not _waits(self._tool)
 
     def result(self) -> Tool:
@@ -45,10 +45,10 @@ class PendingDecision:
 
         Raises:
             TimeoutError: it still waits.
-            NoDecision: it went on or ended without one.
+            NoDecision: it continued or ended without one.
         """
         if self._tool is None or _waits(self._tool):
-            _, call_id = self._place
+            _, call_id = self._call
             raise TimeoutError(
                 f"call {call_id!r} was neither approved nor rejected within "
                 f"{self.timeout:g} s: the call still waits; wait again, or reject() it"

@@ -1,4 +1,4 @@
-"""`Feed`: the events of all conversations as they are read, and `Cursor`: a place among them.
+"""`Feed`: the events of all conversations as they are read, and `Cursor`: a position among them.
 
 A cursor has, for each lane, a position and an anchor: the id and the time of the event there.
 
@@ -33,7 +33,7 @@ EVENTS_PER_PAGE = 1000
 
 
 class Cursor(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """A place in the feed: a position for each lane, of one store. Opaque; `str()` to keep it.
+    """A position in each lane of the feed of one store. Opaque; `str()` to keep it.
 
     `anchors` are those of the events there, by lane; see `eventstore.domain.anchors`.
     """
@@ -61,15 +61,15 @@ class Cursor(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
             ) from error
 
 
-class Place(msgspec.Struct, frozen=True, gc=False):
+class Bookmark(msgspec.Struct, frozen=True, gc=False):
     """What a cursor says: a position for each lane, and anchors as far as they are known."""
 
     positions: Mapping[int, int]
     anchors: Mapping[int, str]
 
     @classmethod
-    def of(cls, cursor: Cursor | str | None, epoch: str) -> Place:
-        """Return the place that a cursor names, in the store of this epoch.
+    def of(cls, cursor: Cursor | str | None, epoch: str) -> Bookmark:
+        """Return what a cursor names, in the store of this epoch.
 
         Raises:
             ValueError: it is not a cursor, or one of another store.
@@ -83,61 +83,63 @@ class Place(msgspec.Struct, frozen=True, gc=False):
         return cls(dict(cursor.positions), dict(cursor.anchors))
 
     @classmethod
-    def at(cls, storage: Storage, heads: Mapping[int, int]) -> Place:
-        """Return the place at these positions, with the anchors that the log has there."""
+    def at(cls, storage: Storage, heads: Mapping[int, int]) -> Bookmark:
+        """Return the bookmark at these positions, with the anchors that the log has there."""
         return cls(heads, storage.anchors_at(heads))
 
     def cursor(self, epoch: str) -> Cursor:
-        """Return the cursor of this place."""
+        """Return the cursor of this bookmark."""
         return Cursor(
             epoch, tuple(sorted(self.positions.items())), tuple(sorted(self.anchors.items()))
         )
 
-    def after(self, events: Iterable[Recorded]) -> Place:
-        """Return the place after events that follow this one."""
+    def after(self, events: Iterable[Recorded]) -> Bookmark:
+        """Return the bookmark after events that follow this one."""
         last = {recorded.lane: recorded for recorded in events}
         return self.joined(
-            Place(
+            Bookmark(
                 {lane: recorded.position for lane, recorded in last.items()},
                 {lane: anchor_of(recorded) for lane, recorded in last.items()},
             )
         )
 
-    def joined(self, other: Place) -> Place:
-        """Return this place, and another one for the lanes that the other names."""
+    def joined(self, other: Bookmark) -> Bookmark:
+        """Return this bookmark, and another one for the lanes that the other names."""
         kept = {n: one for n, one in self.anchors.items() if n not in other.positions}
-        return Place({**self.positions, **other.positions}, {**kept, **other.anchors})
+        return Bookmark({**self.positions, **other.positions}, {**kept, **other.anchors})
 
-    def without(self, lanes: Iterable[int]) -> Place:
-        """Return the place that is at the start of some lanes."""
+    def without(self, lanes: Iterable[int]) -> Bookmark:
+        """Return the bookmark that is at the start of some lanes."""
         gone = set(lanes)
-        return Place(
+        return Bookmark(
             {lane: position for lane, position in self.positions.items() if lane not in gone},
             {lane: one for lane, one in self.anchors.items() if lane not in gone},
         )
 
 
-def check_place(storage: Storage, place: Place, lanes: Container[int] | None = None) -> None:
-    """Refuse a place at which the log has other events than those that were read there.
+def check_bookmark(
+    storage: Storage, bookmark: Bookmark, lanes: Container[int] | None = None
+) -> None:
+    """Refuse a bookmark at which the log has other events than were read there.
 
     Only `lanes` are compared where they are given.
 
     Raises:
         CursorLost: the log was put back.
     """
-    asked = {n: kept for n, kept in place.anchors.items() if lanes is None or n in lanes}
+    asked = {n: kept for n, kept in bookmark.anchors.items() if lanes is None or n in lanes}
     if not asked:
         return
-    found = storage.anchors_at({lane: place.positions.get(lane, 0) for lane in asked})
+    found = storage.anchors_at({lane: bookmark.positions.get(lane, 0) for lane in asked})
     lost = [lane for lane, kept in asked.items() if not is_same(kept, found.get(lane))]
     if lost:
-        raise lost_lanes(storage, place, lost, found)
+        raise lost_lanes(storage, bookmark, lost, found)
 
 
 def lost_lanes(
-    storage: Storage, place: Place, lanes: Sequence[int], found: Mapping[int, str]
+    storage: Storage, bookmark: Bookmark, lanes: Sequence[int], found: Mapping[int, str]
 ) -> CursorLost:
-    """Return the error of a place whose events some lanes do not have any more.
+    """Return the error of a bookmark whose events some lanes do not have any more.
 
     The storage forgets what it remembers of them.
     """
@@ -145,23 +147,23 @@ def lost_lanes(
     lost = [
         LostPlace(
             lane,
-            place.positions.get(lane, 0),
-            event_id_of(place.anchors.get(lane)),
+            bookmark.positions.get(lane, 0),
+            event_id_of(bookmark.anchors.get(lane)),
             event_id_of(found.get(lane)),
         )
         for lane in lanes
     ]
-    return CursorLost(lost, str(place.without(lanes).cursor(storage.epoch)))
+    return CursorLost(lost, str(bookmark.without(lanes).cursor(storage.epoch)))
 
 
 class Feed:
-    """Events after a cursor; `cursor` is the place after the last one that was returned.
+    """Events after a cursor; `cursor` is after the last one that was returned.
 
     The first event raises `CursorLost` if the log was put back behind the cursor.
     """
 
     def __init__(self, storage: Storage, after: Cursor | str | None, limit: int | None) -> None:
-        self._start = self._place = Place.of(after, storage.epoch)
+        self._start = self._bookmark = Bookmark.of(after, storage.epoch)
         self._epoch = storage.epoch
         self._last: Recorded | None = None
         self._storage = storage
@@ -174,21 +176,21 @@ class Feed:
         The fastest way through a long log for counting calls: see `domain.event_headers`. A feed of
         which some events were read gives the others whole.
         """
-        if self._last is not None or self._place is not self._start:
+        if self._last is not None or self._bookmark is not self._start:
             while rest := list(islice(self._events, EVENTS_PER_PAGE)):
                 yield rest
             return
         self._events = iter(())  # a feed is read once
-        check_place(self._storage, self._start)
+        check_bookmark(self._storage, self._start)
         for page in self._storage.headers(self._start.positions, self._limit):
-            self._place = self._place.after(page[-1:])
+            self._bookmark = self._bookmark.after(page[-1:])
             yield page
 
     @property
     def cursor(self) -> Cursor:
-        """Where to read on: after the last event that was returned."""
-        place = self._place if self._last is None else self._place.after((self._last,))
-        return place.cursor(self._epoch)
+        """Where to continue: after the last event that was returned."""
+        bookmark = self._bookmark if self._last is None else self._bookmark.after((self._last,))
+        return bookmark.cursor(self._epoch)
 
     def __iter__(self) -> Iterator[Recorded]:
         return self._events
@@ -197,13 +199,13 @@ class Feed:
         return next(self._events)
 
     def _following(self) -> Iterator[Recorded]:
-        check_place(self._storage, self._start)
-        # One lane after the other: the place in it is noted when the next one begins.
+        check_bookmark(self._storage, self._start)
+        # One lane after the other: how far it was read is noted when the next one begins.
         lane = -1
         for recorded in self._storage.feed(self._start.positions, self._limit):
             if recorded.lane != lane:
                 if self._last is not None:
-                    self._place = self._place.after((self._last,))
+                    self._bookmark = self._bookmark.after((self._last,))
                 lane = recorded.lane
             self._last = recorded
             yield recorded

@@ -11,7 +11,7 @@ from eventstore.domain.anchors import anchor_of, event_id_of, is_same
 from eventstore.domain.events import Recorded
 from eventstore.errors import CursorLost, LostPlace, StoreCorrupt
 from eventstore.subscriptions.conversation_cursor import ConversationCursor
-from eventstore.subscriptions.feed import Cursor, Place, check_place, lost_lanes
+from eventstore.subscriptions.feed import Bookmark, Cursor, check_bookmark, lost_lanes
 
 if TYPE_CHECKING:
     from eventstore.session import LogSession
@@ -22,7 +22,7 @@ P = TypeVar("P")
 
 
 class Page(msgspec.Struct, Generic[P], gc=False):
-    """Events read in one go, from a place to another; `returned` of them were handed out."""
+    """Events read in one go, from `start` to `end`; `returned` of them were handed out."""
 
     events: Sequence[Recorded]
     start: P
@@ -31,7 +31,7 @@ class Page(msgspec.Struct, Generic[P], gc=False):
 
 
 class EventSource(Protocol[C, P]):
-    """What a subscription reads: it has cursors for its users, and places of its own."""
+    """What a subscription reads: it has cursors for its users, and positions of its own."""
 
     start: P
 
@@ -40,16 +40,16 @@ class EventSource(Protocol[C, P]):
         """The conversation; None for all conversations."""
         ...
 
-    def read(self, place: P, limit: int) -> Page[P]:
-        """Return the events after a place that are there now."""
+    def read(self, start: P, limit: int) -> Page[P]:
+        """Return the events after a position that are there now."""
         ...
 
-    def cursor(self, place: P, returned: Sequence[Recorded]) -> C:
-        """Return the cursor after events that were read from a place on."""
+    def cursor(self, start: P, returned: Sequence[Recorded]) -> C:
+        """Return the cursor after events that were read from a position on."""
         ...
 
-    def seen(self, place: P) -> object:
-        """Return how far the log is read at a place: the lanes' heads, or a version."""
+    def seen(self, start: P) -> object:
+        """Return how far the log is read at a position: the lanes' heads, or a version."""
         ...
 
     def ahead(self, cursor: C) -> tuple[int, int | None]:
@@ -65,88 +65,88 @@ class StoreSource:
     def __init__(self, session: LogSession, after: Cursor | str | None) -> None:
         self._session = session
         self._epoch = session.storage.epoch
-        self._round: dict[int, int] = {}  # up to where all lanes are read before any goes on
+        self._round: dict[int, int] = {}  # up to where all lanes are read before any continues
         self._is_checked = False
-        self.start = Place.of(after, self._epoch)
+        self.start = Bookmark.of(after, self._epoch)
 
-    def read(self, place: Place, limit: int) -> Page[Place]:
-        """Return the next events; the place after them is past those of other tenants.
+    def read(self, start: Bookmark, limit: int) -> Page[Bookmark]:
+        """Return the next events; the page ends after the events of other tenants, too.
 
         It reads in rounds: all lanes up to where they stood when the round began, then the next
         round. So a lane that grows as fast as it is read does not keep the others waiting.
 
         Raises:
             StoreCorrupt: an event is missing.
-            CursorLost: the log has not the events at the place any more.
+            CursorLost: the log does not have the events at the start any more.
         """
         if not self._is_checked:
-            check_place(self._session.storage, place)
+            check_bookmark(self._session.storage, start)
             self._is_checked = True
-        page = self._up_to(self._round, place, limit)
+        page = self._up_to(self._round, start, limit)
         if page.events:
             return page
-        self._round = self._heads(place)
+        self._round = self._heads(start)
         return self._up_to(self._round, page.end, limit)
 
-    def _heads(self, place: Place) -> dict[int, int]:
-        """Return where the lanes end; no lane ends before the place."""
+    def _heads(self, start: Bookmark) -> dict[int, int]:
+        """Return where the lanes end; no lane ends before the start."""
         heads = self._session.storage.heads()
-        lost = [lane for lane, at in place.positions.items() if heads.get(lane, 0) < at]
+        lost = [lane for lane, at in start.positions.items() if heads.get(lane, 0) < at]
         if lost:
-            raise lost_lanes(self._session.storage, place, lost, {})
+            raise lost_lanes(self._session.storage, start, lost, {})
         return heads
 
-    def _up_to(self, heads: dict[int, int], place: Place, limit: int) -> Page[Place]:
+    def _up_to(self, heads: dict[int, int], start: Bookmark, limit: int) -> Page[Bookmark]:
         """Return the next events up to the lanes' heads.
 
         Meanwhile the database may have been put back, or another server may have taken over. So
-        the lanes that were read are compared last: the events come from a log that had the place.
+        the lanes that were read are compared last: the events come from a log that had the start.
         """
-        storage, before = self._session.storage, place.positions
+        storage, before = self._session.storage, start.positions
         ends = {lane: max(end, before.get(lane, 0)) for lane, end in heads.items()}
         ahead = {lane: end for lane, end in ends.items() if end > before.get(lane, 0)}
         try:
             found = list(storage.feed(before, limit, heads)) if ahead else []
         except StoreCorrupt:
-            now = self._heads(place)
+            now = self._heads(start)
             if all(now.get(lane, 0) >= end for lane, end in ahead.items()):
                 raise
             self._round = {}  # what the round was to read was taken back, and not yet read
-            return Page((), place, place)
+            return Page((), start, start)
         if len(found) == limit:
             ends = {lane: end for lane, end in ends.items() if lane < found[-1].lane}
-        after = place.after(found) if found else place
+        after = start.after(found) if found else start
         # Where the last event is another tenant's, its id was not read.
         passed = {lane: end for lane, end in ends.items() if end != after.positions.get(lane)}
         if passed:
-            after = after.joined(Place.at(storage, passed))
-        check_place(storage, place, ahead)
-        return Page(found, place, after)
+            after = after.joined(Bookmark.at(storage, passed))
+        check_bookmark(storage, start, ahead)
+        return Page(found, start, after)
 
-    def cursor(self, place: Place, returned: Sequence[Recorded]) -> Cursor:
+    def cursor(self, start: Bookmark, returned: Sequence[Recorded]) -> Cursor:
         """Return a cursor: a position for each lane, with the event there."""
-        return place.after(returned).cursor(self._epoch)
+        return start.after(returned).cursor(self._epoch)
 
-    def seen(self, place: Place) -> object:
+    def seen(self, start: Bookmark) -> object:
         """Return the lanes' heads."""
-        return place.positions
+        return start.positions
 
     def ahead(self, cursor: Cursor) -> tuple[int, int | None]:
         """Count by the lanes' counters; the oldest is the first event of one of the lanes."""
         storage = self._session.storage
-        place = dict(cursor.positions)
-        grown = {n: end for n, end in storage.heads().items() if end > place.get(n, 0)}
+        positions = dict(cursor.positions)
+        grown = {n: end for n, end in storage.heads().items() if end > positions.get(n, 0)}
         firsts = [
             recorded.recorded_at
             for lane, end in grown.items()
-            for recorded in storage.feed(place, 1, {lane: end})
+            for recorded in storage.feed(positions, 1, {lane: end})
         ]
-        events = sum(end - place.get(lane, 0) for lane, end in grown.items())
+        events = sum(end - positions.get(lane, 0) for lane, end in grown.items())
         return events, min(firsts, default=None)
 
 
 class ConversationSource:
-    """One conversation's events, proven to be without gaps; its places are versions."""
+    """One conversation's events, proven to be without gaps; its positions are versions."""
 
     def __init__(self, session: LogSession, conversation_id: str, after: int | str) -> None:
         session.check_open()
@@ -159,16 +159,16 @@ class ConversationSource:
         """The conversation."""
         return self._id
 
-    def read(self, place: ConversationCursor, limit: int) -> Page[ConversationCursor]:
+    def read(self, start: ConversationCursor, limit: int) -> Page[ConversationCursor]:
         """Return the next events.
 
         Raises:
             StoreCorrupt: an event is missing.
-            CursorLost: the conversation has not the event at the place any more.
+            CursorLost: the conversation does not have the event at the start any more.
         """
         found: list[Recorded] = []
-        end = int(place)
-        for recorded in self._after(place):
+        end = int(start)
+        for recorded in self._after(start):
             if recorded.version != end + 1:
                 raise StoreCorrupt(
                     f"conversation {self._id!r} has no version {end + 1}, but it has "
@@ -178,30 +178,30 @@ class ConversationSource:
             end += 1
             if len(found) == limit:
                 break
-        return Page(found, place, self.cursor(place, found))
+        return Page(found, start, self.cursor(start, found))
 
-    def _after(self, place: ConversationCursor) -> Iterator[Recorded]:
-        """Return the events after a place, read together with the event there, to compare that."""
-        if place.anchor is None:
-            return self._session.events(self._id, int(place))
-        events = self._session.events(self._id, place - 1)
+    def _after(self, start: ConversationCursor) -> Iterator[Recorded]:
+        """Return the events after a version, read together with the event there."""
+        if start.anchor is None:
+            return self._session.events(self._id, int(start))
+        events = self._session.events(self._id, start - 1)
         there = next(events, None)
-        found = anchor_of(there) if there is not None and there.version == place else None
-        if not is_same(place.anchor, found):
+        found = anchor_of(there) if there is not None and there.version == start else None
+        if not is_same(start.anchor, found):
             self._session.storage.forget()
-            lost = LostPlace(self._id, int(place), event_id_of(place.anchor), event_id_of(found))
+            lost = LostPlace(self._id, int(start), event_id_of(start.anchor), event_id_of(found))
             raise CursorLost([lost], "0")
         return events
 
-    def cursor(self, place: ConversationCursor, returned: Sequence[Recorded]) -> ConversationCursor:
+    def cursor(self, start: ConversationCursor, returned: Sequence[Recorded]) -> ConversationCursor:
         """Return a version, with the event there."""
         if not returned:
-            return place
+            return start
         return ConversationCursor(returned[-1].version, anchor_of(returned[-1]))
 
-    def seen(self, place: ConversationCursor) -> object:
+    def seen(self, start: ConversationCursor) -> object:
         """Return the version."""
-        return place
+        return start
 
     def ahead(self, cursor: ConversationCursor) -> tuple[int, int | None]:
         """Count by the versions."""

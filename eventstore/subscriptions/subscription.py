@@ -1,9 +1,9 @@
-"""Subscriptions: what the log holds after a place, and then what is appended.
+"""Subscriptions: what the log holds after a cursor, and then what is appended.
 
-1. A subscription reads a page of events after its place, and hands them out one by one.
-2. In a lane, and in a conversation, each event's place is the last one's plus one. If one is
+1. A subscription reads a page of events after its position, and hands them out one by one.
+2. In a lane, and in a conversation, each event's position is the last one's plus one. If one is
    missing, `StoreCorrupt` is raised: a subscription proves that it missed nothing.
-   Where its place is not in the log any more, `CursorLost` is raised.
+   Where its position is not in the log any more, `CursorLost` is raised.
 3. When nothing is left to hand out, it waits; see `notifications.watcher`.
 """
 
@@ -34,7 +34,7 @@ class Lag(msgspec.Struct, frozen=True):
 
 
 class Subscription(Generic[C]):
-    """A place in the log that moves on as events are handed out.
+    """A position in the log that moves on as events are handed out.
 
     It does not wait by itself: see `waiting.WaitCondition`. Threads may share one: each event
     goes to one of them.
@@ -135,7 +135,7 @@ class Follow(Generic[C]):
 
     @property
     def cursor(self) -> C:
-        """Where to go on: after the last event that was returned."""
+        """Where to continue: after the last event that was returned."""
         return self._subscription.cursor
 
     def lag(self) -> Lag:

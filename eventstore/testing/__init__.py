@@ -57,8 +57,9 @@ from eventstore.testing.history import (
 from eventstore.testing.importer_contract import ImporterContract
 from eventstore.testing.projection_contract import ProjectionContract
 from eventstore.testing.provider_contract import ProviderContract
+from eventstore.testing.shared_store_contract import SharedEventStoreContract
 from eventstore.testing.storage_contract import SharedStorageContract, StorageContract
-from eventstore.testing.store_contract import EventStoreContract, SharedEventStoreContract
+from eventstore.testing.store_contract import EventStoreContract
 
 __all__ = [
     "NOON",
