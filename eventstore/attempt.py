@@ -73,7 +73,7 @@ def is_pause(error: BaseException, pauses: Pauses) -> bool:
 class CurrentAttempt(msgspec.Struct, frozen=True):
     """The attempt that the code around runs for: what an outside system may be given.
 
-    `number` counts the attempts of the call from 1. In a `verify` it is that of the next attempt.
+    `number` counts the attempts of the call from 1. In a `verify` it is the next one's.
     """
 
     conversation_id: str
@@ -140,7 +140,7 @@ def current_attempt() -> CurrentAttempt | None:
 def claim_of(
     session: Session, conversation_id: str, call_id: str, lease: Lease, *, take_over: bool
 ) -> Claim:
-    """Return the claim of an attempt whose lease, if any, is renewed while it goes on.
+    """Return the claim of an attempt whose lease, if any, is renewed while it runs.
 
     Raises:
         TypeError, ValueError: `lease` is not a duration.
@@ -283,7 +283,7 @@ class Attempt(StartedAttempt):
         call needs a decision before the next attempt. `reason` is for people.
 
         Raises:
-            TypeError, ValueError: `until` is not a time; the attempt goes on.
+            TypeError, ValueError: `until` is not a time; the attempt continues.
         """
         return self._note_recorded(self._session.run(self.suspension(until, reason)))
 

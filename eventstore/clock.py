@@ -1,4 +1,4 @@
-"""The clocks of a store, in microseconds since 1970 UTC: that of the machine, and of a server."""
+"""The clocks of a store, in microseconds since 1970 UTC: the machine's, and a server's."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MAX_AGE_SECONDS = 5.0
 """How old the answer of a server may be before `keep` asks again."""
 
 _STEADY = getattr(time, "CLOCK_BOOTTIME", None) or getattr(time, "CLOCK_MONOTONIC", None)
-"""A clock that is never set, and goes on while the machine sleeps, where there is one."""
+"""A clock that is never set, and runs while the machine sleeps, where there is one."""
 
 
 def system_clock() -> int:
@@ -32,11 +32,11 @@ def steady_clock() -> int:
 class DatabaseClock:
     """The time of a database's server, so one time for all its workers.
 
-    1. `ask` asks the server. From one answer to the next the time goes on by a steady clock of this
+    1. `ask` asks the server. From one answer to the next the time runs by a steady clock of this
        machine, so that a step of the machine's wall clock changes nothing.
     2. The server read its clock at some moment between question and answer. An answer that may
-       agree with the time as it goes on here leaves it alone. Otherwise it is set by the least.
-    3. A question that fails leaves the time as it goes on here.
+       agree with the time as it runs here leaves it alone. Otherwise it is set by the least.
+    3. A question that fails leaves the time as it runs here.
 
     Raises:
         EventStoreError: the first question fails.

@@ -7,7 +7,7 @@
     │   ├── CallChanged          a decision on a call that is no longer as it was seen
     │   └── ApprovalExpired      the approval of a call ended before it was used
     ├── UnknownCall              no such call in this conversation
-    ├── NoDecision               a call went on, or ended, without a decision
+    ├── NoDecision               a call started, or ended, without a decision
     ├── SilentAttempt            an attempt ended without a result
     ├── UnparsedArguments        the model's arguments are not a JSON object
     ├── UnhashableArguments      arguments that have no fingerprint
@@ -115,7 +115,7 @@ class UnknownCall(EventStoreError, LookupError):
 
 
 class NoDecision(EventStoreError):
-    """A call went on, or ended, without a decision; `state` is the name of its status."""
+    """A call started, or ended, without a decision; `state` is the name of its status."""
 
     def __init__(self, call_id: str, state: str) -> None:
         super().__init__(

@@ -3,7 +3,7 @@
 1. `threading.Event` guards its flag with a `Condition`, whose `__enter__` is Python code. A Ctrl-C
    that comes right after it took the lock leaves the lock held: the next `set` blocks for ever.
 2. Here a lock is held until the flag is set. A thread that waits takes it and gives it back, and so
-   lets the next one go on.
+   lets the next one continue.
 3. A Ctrl-C inside of `set` may come before the waits have ended. Then `set` is called again.
 """
 
@@ -30,7 +30,7 @@ class Latch:
     def set(self) -> None:
         """Set it, and end all waits. A second call does nothing."""
         self._is_set = True
-        self._let_go_on()
+        self._release_next()
 
     def wait(self, timeout: float | None = None) -> bool:
         """Block until it is set, or for `timeout` seconds; return whether it is set."""
@@ -38,10 +38,10 @@ class Latch:
             self._unset.acquire(timeout=-1 if timeout is None else _bounded(timeout))
         finally:
             if self._is_set:
-                self._let_go_on()
+                self._release_next()
         return self._is_set
 
-    def _let_go_on(self) -> None:
+    def _release_next(self) -> None:
         with suppress(RuntimeError):  # nothing holds it
             self._unset.release()
 

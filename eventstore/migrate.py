@@ -20,7 +20,7 @@ def move(
     """Bring the schema at a URL up to date, or down to `to`; return the revisions before and after.
 
     "base" drops all tables of this library. Other tables in the database stay. `progress` is
-    called, while events are migrated, with their number so far and with that of all.
+    called, while events are migrated, with their number so far and the number of all.
 
     Raises:
         SchemaTooNew, StorageError: The schema is left as it was.
@@ -44,7 +44,7 @@ def partition(url: str, count: int) -> int:
     """Put a server's events into `count` partitions by lane; return how many there were.
 
     With 1 they are in one table again. The schema is brought up to date first. Processes that have
-    the store open wait meanwhile, and go on.
+    the store open wait meanwhile, and then continue.
 
     Raises:
         ValueError: the store has fewer lanes, or is a SQLite file.

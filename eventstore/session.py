@@ -233,7 +233,7 @@ class LogSession:
 
 
 def _clock_of(storage: Storage) -> Callable[[], int]:
-    """Return the clock that all workers share: that of the server, or of the machine."""
+    """Return the clock that all workers share: the server's, or the machine's."""
     ask = storage.server_time
     return system_clock if ask is None else DatabaseClock(ask)
 

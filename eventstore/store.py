@@ -64,7 +64,7 @@ class EventStore:
         lose the last commits in a power cut (not in a crash of the process). `busy_timeout`
         (seconds) is how long an append waits for other writers, or for a server to come back.
         `prices` is a price table (`PriceTable`): the usage of responses is recorded with its cost.
-        Times of the log, leases and the ends of approvals are those of the database: of its server,
+        Times of the log, leases and the ends of approvals come from the database: from its server,
         whatever the clock of this machine says, or of this machine for SQLite. A `clock` that
         returns microseconds since 1970 UTC takes its place, for tests for example.
 
@@ -205,7 +205,7 @@ class EventStore:
 
         After a restore, or a failover that lost commits, a store that was open before refuses to
         append to the older log (`StoreCorrupt`). When you have seen what was lost, this lets such
-        stores of all processes and tenants go on. `toolledger accept-loss` does the same.
+        stores of all processes and tenants continue. `toolledger accept-loss` does the same.
 
         Readers begin again by themselves: see `CursorLost`.
         """

@@ -46,7 +46,7 @@ class AtifTrajectories:
 
 
 def _transcripts(content: FileContent, value: JsonObject, name: str) -> Iterator[Transcript]:
-    """Yield a trajectory, and those of its sub-agents that stand inside of it."""
+    """Yield a trajectory, and the trajectories of its sub-agents that stand inside of it."""
     dialogue = Dialogue()
     callers: dict[str, str] = {}
     for step in objects(value, "steps"):
@@ -55,7 +55,7 @@ def _transcripts(content: FileContent, value: JsonObject, name: str) -> Iterator
             for reference in objects(result, "subagent_trajectory_ref"):
                 callers[text(reference, "trajectory_id")] = text(result, "source_call_id")
     transcript = dialogue.transcript(name, error_pattern=_ERROR_TEXT)
-    transcript.part_id = f"{name}/{content.file_stem}"  # one that goes on
+    transcript.part_id = f"{name}/{content.file_stem}"  # one that continues
     yield transcript
     for number, inner in enumerate(objects(value, "subagent_trajectories"), 1):
         own = text(inner, "trajectory_id")

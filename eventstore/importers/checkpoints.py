@@ -1,6 +1,6 @@
 """LangGraph's checkpoints, wherever they are stored: the messages of a thread's last state.
 
-The time of a message is that of the first checkpoint that has it. Objects of Python are taken as
+A message has the time of the first checkpoint that has it. Objects of Python are taken as
 the members that they were packed with; none is made.
 """
 

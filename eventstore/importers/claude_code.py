@@ -1,7 +1,8 @@
 """Session logs of Claude Code: one record a line, with content blocks of Anthropic.
 
 A message of the model is split over several records with one message id, and some records occur
-twice. The records of sub-agents (side chains) stand between those of the session that started them.
+twice. The records of sub-agents (side chains) stand between the records of the session that started
+them.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ class CodexRollouts:
         name = content.name or rollout.session or content.stem
         parent = rollout.parent
         _, is_segment, segment = content.file_stem.partition(f"{rollout.session}_")
-        if rollout.goes_on and is_segment:  # after a revert the thread has one more file
+        if rollout.continues and is_segment:  # after a revert the thread has one more file
             name, parent = f"{name}/{segment}", name
         transcript = rollout.dialogue.transcript(name, parent)
         if rollout.rolled_back:  # an earlier import may have had the turns
@@ -101,7 +101,7 @@ class _Rollout:
     def __init__(self) -> None:
         self.session = ""
         self.parent: str | None = None
-        self.goes_on = False
+        self.continues = False
         self.dialogue = Dialogue()
         self.rolled_back: list[Dialogue] = []
         self._turns: list[int] = []
@@ -115,7 +115,7 @@ class _Rollout:
             if not self.session:  # a fork repeats its parent's records, with their header
                 self.session = text(payload, "id", "session_id")
                 self.parent = _parent(payload)
-                self.goes_on = record.get("ordinal") not in (None, 0)
+                self.continues = record.get("ordinal") not in (None, 0)
         elif record.get("type") == "response_item":
             add = _ITEMS.get(text(payload, "type"))
             if add is not None:

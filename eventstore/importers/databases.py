@@ -78,7 +78,7 @@ class AgentSessions:
 class Checkpoints:
     """Checkpoints of LangGraph: the messages in the state of each thread's last one.
 
-    The time of a message is that of the first checkpoint that has it.
+    A message has the time of the first checkpoint that has it.
     """
 
     name = "langgraph"

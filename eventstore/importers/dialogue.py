@@ -86,7 +86,7 @@ class Dialogue:
     def reply_piece(
         self, content: object, calls: Sequence[ParsedCall] = (), time: int | None = None
     ) -> None:
-        """Add a piece of the model's message: it goes on until another speaks."""
+        """Add a piece of the model's message: it continues until another speaks."""
         self.reply(content, calls, time, f"piece-{self._pieces}")
 
     def answer(

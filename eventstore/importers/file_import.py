@@ -48,7 +48,7 @@ Watch: TypeAlias = Callable[[Source], AbstractContextManager[Step]]
 class ImportedFile(msgspec.Struct):
     """What an import did with one file.
 
-    `ids` are those of its `conversations`. `added` messages, as so many `events`; `skipped` ones
+    `ids` are the ids of its `conversations`. `added` messages, as so many `events`; `skipped` ones
     were there already. `problems` say what could not be read, at most a thousand of
     `problem_count`; `findings` what was wrong in the messages added, and how often. `refused` has
     the errors: of conversations that were not imported, or of a file that could not be read.

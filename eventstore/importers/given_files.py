@@ -1,4 +1,4 @@
-"""The files that a name stands for: itself, all in a folder, or those of a pattern."""
+"""The files that a name stands for: itself, all in a folder, or all that fit a pattern."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Logs of inspect_ai: a document with its samples, or the samples of an `.eval` archive.
 
-Messages have no times; those of a sample's events are taken where they name the message or the
+Messages have no times; the times of a sample's events are taken where they name the message or the
 call. Text that a sample has several times stands once among its attachments.
 """
 

@@ -50,7 +50,7 @@ def parsed(value: object) -> Any:
 
 
 def text_of(content: object) -> str:
-    """Return content as text: that of its parts, one a line; other values are written as JSON."""
+    """Return content as text: its parts' texts, one a line; other values are written as JSON."""
     if content is None:
         return ""
     if isinstance(content, str):

@@ -46,7 +46,7 @@ def _messages_of(value: JsonObject) -> list[Any] | None:
 def form_of(messages: Sequence[object], *named: object, has_system: bool = False) -> str:
     """Return the provider whose form messages have: the first of those `named`, or the likeliest.
 
-    `has_system`: a system text stands beside them, as in requests to Anthropic.
+    `has_system`: a system text stands next to them, as in requests to Anthropic.
     """
     for name in named:
         if isinstance(name, str) and name in PROVIDERS:
@@ -87,7 +87,7 @@ def _pattern(form: str) -> str | None:
 
 
 def _time(message: object) -> int | None:
-    """Return when a message was written, where the file says so beside the message's own."""
+    """Return when a message was written, where the file says so next to the message's own."""
     if not is_json_object(message):
         return None
     return next((time for key in _TIMES if (time := time_of(message.get(key)))), None)

@@ -203,7 +203,7 @@ def _value(given: Any) -> Any:
 
 
 def _conversations(spans: list[Span]) -> dict[str, list[Span]]:
-    """Return the spans of each conversation: one without its name is in that of its trace."""
+    """Return the spans of each conversation: one without a name belongs to that of its trace."""
     by_id = {(span.trace_id, span.id): span for span in spans}
     traces: defaultdict[str, set[str]] = defaultdict(set)
     for span in spans:

@@ -5,7 +5,7 @@
 3. Of model steps inside one another the innermost is added.
 4. A tool's step answers the call with its id. Without an id it answers the first call of its name
    that waits, one with its arguments before others; where none waits, the step is a call itself.
-5. A call without an id has that of its run: the first of its name, one with its arguments before
+5. A call without an id gets the id of its run: the first of its name, one with its arguments before
    others. A result without one answers the first call of its name that waits.
 """
 
@@ -116,7 +116,7 @@ class _TraceReader:
         self.dialogue.add(item, time)
 
     def _identified(self, item: ParsedItem, step: ModelStep) -> ParsedItem:
-        """Return an item whose calls have ids, those of their runs where there are runs."""
+        """Return an item whose calls have ids: the ids of their runs, where there are runs."""
         if isinstance(item, ParsedResult) or all(call.id for call in item.calls):
             return item
         calls: list[ParsedCall] = []

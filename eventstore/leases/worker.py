@@ -1,6 +1,6 @@
 """The process as a worker: its name in the log, and whether the process of a name has ended.
 
-1. A name is that of a process: the machine's boot, the namespaces of the process, its id and the
+1. A name stands for one process: the machine's boot, the namespaces of the process, its id and the
    time of its start. Names of other machines and of other boots are never equal.
 2. A process has ended only where its own machine says so: no process of its namespace has the id,
    or one that began at another time. Of every other machine nothing is known.

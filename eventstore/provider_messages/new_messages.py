@@ -82,7 +82,7 @@ def check_continues(
 
 
 def last_message_id(batch: Batch, before: str | None) -> str | None:
-    """Return the provider's id of the last assistant message; `before` is that of earlier ones."""
+    """Return the provider's id of the last assistant message; `before` is from earlier batches."""
     for message in reversed(batch):
         for item in reversed(message.items):
             if isinstance(item, ParsedMessage) and item.role == "assistant":
@@ -101,8 +101,8 @@ def events_of_new(
 ) -> NewEvents:
     """Return the events of `new` messages, which follow the `known` ones of their batch.
 
-    `times` are those of the new messages. `message_id` is that of the last assistant message of the
-    batches before. The `item` of a finding is the number of the new message.
+    `times` has one for each new message. `message_id` is the id of the last assistant message of
+    the batches before. The `item` of a finding is the number of the new message.
     """
     owners = [number for number, message in enumerate(new) for _ in message.items]
     converted = to_events(

@@ -143,7 +143,7 @@ def record_turn(
     `provider` names the form of `native`; it need not be registered. A turn with the same
     `response_id` is stored once, and with it what the response says of itself (`responded`). If
     the response is not whole, its calls fail. Ids of calls that were used before are qualified.
-    `step` is that of a run, if it may have to ask the model anew.
+    `step` names a step of a run that may have to ask the model anew.
     """
     place = place_of(b"turn", provider.encode(), response_id)
     why = None
@@ -165,7 +165,7 @@ def record_turn(
 
 
 def _ids_with_added(events: Sequence[Event], given: Sequence[bytes]) -> list[bytes]:
-    """Return the ids of events, where the caller named those of the message and its calls.
+    """Return the ids of events, where the caller named the ids of the message and its calls.
 
     What a response says of itself, and that a call did not run, are added to them.
     """

@@ -1,6 +1,6 @@
 """A response with an id. It is stored once, if it is told again with nothing said between.
 
-Its events are stored under ids that name it and its place: so it is known when it comes again.
+Its events are stored under ids that name it and its place: so it is recognised when it comes again.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class NamedResponse:
         self._message = message
         self._place = place
         self._expected_version = expected_version
-        self._turn: int | None = None  # that of the response, if the log has it
+        self._turn: int | None = None  # of the response, if the log has it
 
     def decide(self, state: ConversationState, look_up: LookUp) -> Sequence[Event]:
         """Return the events to store; none if the log has them."""

@@ -30,9 +30,9 @@ class FormatSignature(msgspec.Struct, frozen=True, kw_only=True):
     results: tuple[str, ...] = ()
     """Members that only a result has."""
     message_calls: tuple[str, ...] = ()
-    """Members that make a call where they stand beside a `role`."""
+    """Members that make a call where they stand next to a `role`."""
     part_calls: tuple[str, ...] = ()
-    """Members that make a call where there is no `role` beside them."""
+    """Members that make a call where there is no `role` next to them."""
     call_types: tuple[str, ...] = ()
     """Values of `type` that only calls have."""
     result_types: tuple[str, ...] = ()
@@ -115,7 +115,7 @@ class ProviderAdapter(Protocol):
     def finish_request(self, rendered: Rendered, *, prefill: bool) -> None:
         """Mend what only a whole request shows, such as that it ends with the assistant's words.
 
-        With `prefill` it may: the model goes on from them. By default nothing is changed.
+        With `prefill` it may: the model continues them. By default nothing is changed.
         """
         del rendered, prefill
 

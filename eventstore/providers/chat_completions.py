@@ -325,7 +325,7 @@ def unknown_members(message: JsonObject, known: Collection[str]) -> JsonObject:
 
 
 def is_json_object(text: str) -> bool:
-    """Return whether a text is that of a JSON object."""
+    """Return whether a text is a JSON object."""
     if nests_too_deeply(text):
         return False
     try:

@@ -56,7 +56,7 @@ def _holds_list(arguments: JsonObject, key: str) -> bool:
 
 
 def is_continued(given: object) -> bool:
-    """Return whether a request goes on from messages that the provider's server keeps.
+    """Return whether a request continues messages that the provider's server keeps.
 
     Its results may answer calls that are kept there.
     """
@@ -64,8 +64,8 @@ def is_continued(given: object) -> bool:
     if arguments is None:
         return False
     thread: JsonValue = arguments.get("thread")  # Anthropic's
-    goes_on = isinstance(thread, dict) and thread.get("type") == "continue"
-    return goes_on or any(arguments.get(key) is not None for key in _SERVER_STATE)
+    continues = isinstance(thread, dict) and thread.get("type") == "continue"
+    return continues or any(arguments.get(key) is not None for key in _SERVER_STATE)
 
 
 def unwrapped(given: object, key: str) -> Any:

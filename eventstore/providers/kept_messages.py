@@ -1,6 +1,6 @@
 """`KeptMessages`: how the last request began, for the next one that begins with the same turns.
 
-1. Messages are made turn by turn: those of the first turns depend on no later one.
+1. Messages are made turn by turn: the messages of the first turns depend on no later one.
 2. A copy is kept, which no caller has; each request gets messages of its own.
 3. They are taken up, with the ids of their calls, where the turns are the same objects. Otherwise
    the messages are made from the first turn on.

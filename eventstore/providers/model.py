@@ -63,7 +63,7 @@ class ParsedMessage(msgspec.Struct, frozen=True, gc=False):
 
 
 class ParsedResult(msgspec.Struct, frozen=True, gc=False):
-    """A result; `id` and `name` are those of the call it answers, where the provider says."""
+    """A result; `id` and `name` name the call that it answers, where the provider says."""
 
     id: str | None
     name: str | None

@@ -22,7 +22,7 @@ _encode = msgspec.json.Encoder().encode
 class Slot(msgspec.Struct, gc=False):
     """A call that waits for its result; `text` is what answered it, `shown` what the model reads.
 
-    `refused`: no result can follow. `error`: a result that is no error replaces it.
+    `refused`: no result can follow. `error`: a result that is not an error replaces it.
     """
 
     id: str

@@ -29,7 +29,7 @@ class Fault(msgspec.Struct, frozen=True):
 
 
 def misshapen(value: object, shape: Any) -> Fault | None:
-    """Return the first fault of a value whose members are not those of `shape`; None if all are."""
+    """Return the first fault of a value whose members do not fit `shape`; None if all are."""
     try:
         msgspec.convert(value, shape)
     except msgspec.ValidationError as error:
@@ -40,7 +40,7 @@ def misshapen(value: object, shape: Any) -> Fault | None:
             place = f"{place}.{missing[1]}"
         return Fault(place, shortened(detail))
     except (RecursionError, UnicodeEncodeError):
-        return Fault("", "nested too deeply, or with names that are no text")
+        return Fault("", "nested too deeply, or with names that are not text")
     return None
 
 

@@ -1,6 +1,6 @@
 """Streamed responses: events in, one after the other, and the whole message at the end.
 
-Each provider has a `streaming.py` beside its adapter. It keeps two rules:
+Each provider has a `streaming.py` next to its adapter. It keeps two rules:
 
 1. What came is in `response()` at any time. Of a stream that breaks off, an unfinished text is kept
    as far as it came, and an unfinished call with the text of its arguments; other unfinished parts,

@@ -19,9 +19,9 @@ meant by a result without an id, or with an id that they share: answered ones an
   answered keeps its answer, and the library's own text stands for a call that waits.
 - Otherwise it is not known which of them they answer. A result in the words of a call that the log
   shows to have run (it was started), or to have been settled here (by a hook, a person, a gate or a
-  limit), is a repeat of that. So one real result with the same words is left out, and its call waits
-  on: it can still be answered. Where the host runs the tools and records the results, no call was
-  started: each result is new, and answers the next call.
+  limit), is a repeat of that. So one real result with the same words is left out, and its call
+  still waits: it can be answered. Where the host runs the tools and records the results, no call
+  was started: each result is new, and answers the next call.
 
 A result in the words of a call in doubt is a failure in doubt. A call without a result whose
 response is not whole (`finish_reasons`) fails. A result that answers no call is kept as a message
@@ -81,7 +81,7 @@ _EARLY = ("moved", "early-result", "the result came before its call: moved after
 _FORM = ("rewritten", "form", "it was not in its provider's form")
 _MOVED = ("moved", "late-result", "the result did not follow its call: moved after it")
 _SPLIT = ("merged", "results", "the results of one turn came in several messages")
-_OWN_TEXT = ("dropped", "own-text", "toolledger's own text is no result: the call has none")
+_OWN_TEXT = ("dropped", "own-text", "toolledger's own text is not a result: the call has none")
 _ORPHAN = ("wrapped", "orphan", "the result answers no call: kept as text")
 
 
@@ -116,8 +116,8 @@ def to_events(  # noqa: PLR0913 - each with a default
     An assistant message whose id equals that of the one before it (`key`, for the first) continues
     it and shares its turn. `may_continue` means that the message before the first one was the
     assistant's, so that a continuation may follow it. `is_rest`: the items continue where the
-    state ended, so that they repeat nothing of it. A text of the library's own is no result, unless
-    `keeps_own_texts`.
+    state ended, so that they repeat nothing of it. A text of the library's own is not a
+    result, unless `keeps_own_texts`.
     """
     writer = _Writer(
         items, state, look_up, provider, imported=imported, key=key, may_continue=may_continue
@@ -361,7 +361,7 @@ class _Writer:
 
     @cached_property
     def _tools(self) -> Mapping[str, Tool]:
-        """All calls, as the log has them, and the append that goes on."""
+        """All calls, as the log has them, and the append under way."""
         return {**self._look_up(), **self._state.settled_uncommitted}
 
     def _repeat(self, item: ParsedResult) -> Slot | None:

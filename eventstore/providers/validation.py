@@ -48,11 +48,11 @@ def validate(
         messages: the message list alone (Gemini's contents, the input of OpenAI Responses, and the
             messages of all others), without a system prompt that is a parameter of its own. Objects
             of the provider's SDK are read as the JSON that the SDK would send. For OpenAI
-            Responses and Anthropic also a whole request that goes on from what the server keeps
+            Responses and Anthropic also a whole request that continues what the server keeps
             (`previous_response_id`, `conversation`, `thread`), and may answer calls there.
         provider: the name of the provider.
         model: the name of the model, also as a gateway writes it (`groq/…`, `us.anthropic.…`). What
-            is known of it decides strict rules; a name of which nothing is known changes nothing.
+            is known of it decides strict rules; an unknown name is treated like no name.
 
     Raises:
         ValueError: no rules are known for `provider`.

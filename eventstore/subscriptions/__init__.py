@@ -1,1 +1,1 @@
-"""Subscriptions: reading the log, and going on with what is appended later."""
+"""Subscriptions: reading the log, and following what is appended later."""

@@ -45,7 +45,7 @@ class PendingDecision:
 
         Raises:
             TimeoutError: it still waits.
-            NoDecision: it continued or ended without one.
+            NoDecision: it started or ended without one.
         """
         if self._tool is None or _waits(self._tool):
             _, call_id = self._call

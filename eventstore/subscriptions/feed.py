@@ -35,7 +35,7 @@ EVENTS_PER_PAGE = 1000
 class Cursor(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """A position in each lane of the feed of one store. Opaque; `str()` to keep it.
 
-    `anchors` are those of the events there, by lane; see `eventstore.domain.anchors`.
+    `anchors` are the anchors of the events there, by lane; see `eventstore.domain.anchors`.
     """
 
     epoch: str
