@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from eventstore.domain.json_types import JsonObject, is_json_object
+from eventstore.domain.json_types import JsonObject, JsonValue, is_json_object
 from eventstore.importers.dialogue import Dialogue, call_of
 from eventstore.importers.file_format import FileContent, Unit
 from eventstore.importers.json_members import member, parsed, text, text_of
@@ -54,13 +54,7 @@ class CodexRollouts:
         """Yield the session."""
         rollout = _Rollout()
         for number, value in content.values:
-            if is_json_object(value) and isinstance(value.get("payload"), dict):
-                rollout.add(value)
-            elif is_json_object(value) and _is_old_header(value):
-                rollout.session = rollout.session or text(value, "id")
-            elif is_json_object(value) and (text(value, "type") in _ITEMS or _is_quiet(value)):
-                rollout.add({**value, "type": "response_item", "payload": value})
-            else:
+            if not is_json_object(value) or not rollout.add(value):
                 content.report("not a record of a rollout", number)
         name = content.name or rollout.session or content.stem
         parent = rollout.parent
@@ -107,34 +101,49 @@ class _Rollout:
         self._turns: list[int] = []
         self._context: int | None = None
 
-    def add(self, record: JsonObject) -> None:
-        """Take in one record."""
-        payload = member(record, "payload")
-        time = time_of(record.get("timestamp"))
-        if record.get("type") == "session_meta":
+    def add(self, record: JsonObject) -> bool:
+        """Take in one record; return whether it is one."""
+        payload: JsonValue = record.get("payload")
+        if not isinstance(payload, dict):
+            return self._add_old(record)
+        kind = record.get("type")
+        if kind == "session_meta":
             if not self.session:  # a fork repeats its parent's records, with their header
                 self.session = text(payload, "id", "session_id")
                 self.parent = _parent(payload)
                 self.continues = record.get("ordinal") not in (None, 0)
-        elif record.get("type") == "response_item":
-            add = _ITEMS.get(text(payload, "type"))
-            if add is not None:
-                self._mark(payload)
-                add(self.dialogue, payload, time)
+        elif kind == "response_item":
+            self._add_item(payload, record)
         elif payload.get("type") == "thread_rolled_back":
             self._roll_back(payload.get("num_turns"))
-        elif record.get("type") == "event_msg" and payload.get("type") == "mcp_tool_call_end":
-            _add_mcp_call(self.dialogue, payload, time)
+        elif kind == "event_msg" and payload.get("type") == "mcp_tool_call_end":
+            _add_mcp_call(self.dialogue, payload, time_of(record.get("timestamp")))
+        return True
+
+    def _add_old(self, line: JsonObject) -> bool:
+        """Take in a line of the first versions; return whether it is one."""
+        if _is_old_header(line):
+            self.session = self.session or text(line, "id")
+        elif text(line, "type") in _ITEMS:
+            self._add_item(line, line)
+        else:
+            return _is_quiet(line)
+        return True
+
+    def _add_item(self, item: JsonObject, record: JsonObject) -> None:
+        add = _ITEMS.get(text(item, "type"))
+        if add is not None:
+            self._mark(item)
+            add(self.dialogue, item, time_of(record.get("timestamp")))
 
     def _mark(self, item: JsonObject) -> None:
         """Keep where a turn begins: with what the program has put before the user's words."""
-        start = len(self.dialogue)
         if _is_context(item):
-            self._context = start if self._context is None else self._context
+            self._context = len(self.dialogue) if self._context is None else self._context
             return
         if item.get("role") == "user" or item.get("type") == "agent_message":
-            starts_later = self._context is not None and self._turns
-            self._turns.append(self._context if starts_later and self._context else start)
+            context = self._context if self._turns else None  # the first begins with the user
+            self._turns.append(context or len(self.dialogue))
         self._context = None
 
     def _roll_back(self, count: Any) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from eventstore.domain.calls import FunctionCall, is_tool_name
-from eventstore.domain.json_types import is_json_object
+from eventstore.domain.json_types import JsonValue
 from eventstore.domain.messages import Text
 from eventstore.importers.json_members import text_of
 from eventstore.importers.transcript import Transcript
@@ -54,7 +54,7 @@ class Dialogue:
         """Return whether a call with this id was made."""
         return call_id in self._calls
 
-    def say(self, role: str, content: object, time: int | None = None) -> None:
+    def say(self, role: str, content: JsonValue, time: int | None = None) -> None:
         """Add what a person or the system said; nothing where it is empty, or spaces alone."""
         self._pieces += 1
         said = text_of(content)
@@ -65,7 +65,7 @@ class Dialogue:
 
     def reply(
         self,
-        content: object,
+        content: JsonValue,
         calls: Sequence[ParsedCall] = (),
         time: int | None = None,
         message_id: str | None = None,
@@ -84,7 +84,7 @@ class Dialogue:
             self._add(item, time)
 
     def reply_piece(
-        self, content: object, calls: Sequence[ParsedCall] = (), time: int | None = None
+        self, content: JsonValue, calls: Sequence[ParsedCall] = (), time: int | None = None
     ) -> None:
         """Add a piece of the model's message: it continues until another speaks."""
         self.reply(content, calls, time, f"piece-{self._pieces}")
@@ -92,7 +92,7 @@ class Dialogue:
     def answer(
         self,
         call_id: str | None,
-        content: object,
+        content: JsonValue,
         time: int | None = None,
         *,
         name: str | None = None,
@@ -143,11 +143,9 @@ class Dialogue:
         self._times.append(time)
 
 
-def call_of(call_id: object, name: object, arguments: object) -> ParsedCall:
+def call_of(call_id: object, name: object, arguments: JsonValue) -> ParsedCall:
     """Return a call as a source names it; one without a name is called `unknown`."""
     own = name if is_tool_name(name) else "unknown"
-    given = arguments if isinstance(arguments, str) or is_json_object(arguments) else None
-    if arguments is not None and given is None:
-        given = text_of(arguments)
+    given = arguments if isinstance(arguments, str | dict | None) else text_of(arguments)
     known = call_id if isinstance(call_id, str) and call_id else None
     return ParsedCall(known, FunctionCall.of(own, given, known))

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from eventstore.domain.json_types import JsonObject, is_json_list, is_json_object
+from eventstore.domain.json_types import JsonObject, JsonValue
 from eventstore.importers.json_lines import decode
 
 _encode = msgspec.json.encode
@@ -21,8 +21,8 @@ def text(value: JsonObject, *keys: str) -> str:
 def member(value: JsonObject, *keys: str) -> JsonObject:
     """Return the object at a path of members; an empty one where there is none."""
     for key in keys:
-        inner: Any = value.get(key)
-        if not is_json_object(inner):
+        inner: JsonValue = value.get(key)
+        if not isinstance(inner, dict):
             return {}
         value = inner
     return value
@@ -30,13 +30,14 @@ def member(value: JsonObject, *keys: str) -> JsonObject:
 
 def items(value: JsonObject, key: str) -> list[Any]:
     """Return the member that is a list; an empty one where there is none."""
-    found: Any = value.get(key)
-    return found if is_json_list(found) else []
+    found: JsonValue = value.get(key)
+    return found if isinstance(found, list) else []
 
 
 def objects(value: JsonObject, key: str) -> list[JsonObject]:
     """Return the objects in the member that is a list."""
-    return [each for each in items(value, key) if is_json_object(each)]
+    found: JsonValue = value.get(key)
+    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
 
 
 def parsed(value: object) -> Any:
@@ -49,13 +50,13 @@ def parsed(value: object) -> Any:
     return value
 
 
-def text_of(content: object) -> str:
+def text_of(content: JsonValue) -> str:
     """Return content as text: its parts' texts, one a line; other values are written as JSON."""
     if content is None:
         return ""
     if isinstance(content, str):
         return content
-    parts = content if is_json_list(content) else [content]
+    parts = content if isinstance(content, list) else [content]
     if parts and all(_is_part(part) for part in parts):
         return "\n".join(filter(None, map(_text_of_part, parts)))
     try:
@@ -71,11 +72,9 @@ _PART_TYPES = re.compile(
 """The types of parts of a message; a list of a tool's own objects may have a `type`, too."""
 
 
-def _is_part(part: object) -> bool:
-    if isinstance(part, str):
-        return True
-    if not is_json_object(part):
-        return False
+def _is_part(part: JsonValue) -> bool:
+    if not isinstance(part, dict):
+        return isinstance(part, str)
     return bool(_PART_TYPES.fullmatch(text(part, "type"))) or part.keys() == {"text"}
 
 

@@ -178,12 +178,13 @@ class Source:
         ):
             head.append(item)
             file_format = _format_of(item[1], "line")
-        foreign = next((value for _, value in head if foreign_shape(value)), None)
-        if file_format is None and head:
-            raise self._unknown(head[0][1] if foreign is None else foreign)
-        guessed = file_format.name if file_format and self._provider is None else ""
-        if guessed in _GENERAL and foreign is not None:
-            raise self._unknown(foreign)  # its other lines may look like messages
+        is_general = file_format is not None and file_format.name in _GENERAL
+        if file_format is None or (is_general and self._provider is None):
+            foreign = next((value for _, value in head if foreign_shape(value)), None)
+            if foreign is not None:
+                raise self._unknown(foreign)  # its other lines may look like messages
+            if head and file_format is None:
+                raise self._unknown(head[0][1])
         return self._read(file_format or FORMATS[-1], chain(head, values), "line")
 
     def _read_list(self, values: list[Any]) -> Iterator[Transcript]:

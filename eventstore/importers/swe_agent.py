@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from eventstore.domain.json_types import JsonObject, is_json_object
+from eventstore.domain.json_types import JsonObject, JsonValue, is_json_object
 from eventstore.importers.dialogue import ERROR_TEXT, Dialogue, call_of
 from eventstore.importers.file_format import FileContent, Unit
 from eventstore.importers.json_members import items, member, objects, text
@@ -106,6 +106,8 @@ def _add_history(dialogue: Dialogue, history: list[JsonObject], steps: list[Json
             dialogue.say(text(message, "role"), message.get("content"))
 
 
-def _answer(dialogue: Dialogue, call_id: str, name: str, content: object, step: JsonObject) -> None:
+def _answer(
+    dialogue: Dialogue, call_id: str, name: str, content: JsonValue, step: JsonObject
+) -> None:
     duration = duration_of(step.get("execution_time"))
     dialogue.answer(call_id, content, name=name, duration=duration)

@@ -20,7 +20,6 @@ from eventstore.providers.model import (
     ParsedItem,
     ParsedMessage,
     ParsedResult,
-    content_of,
 )
 from eventstore.providers.native_form import without_restorable_native
 from eventstore.providers.parsing import parse
@@ -94,6 +93,16 @@ class HistoryReader:
         if why_not_whole(self._provider, reason) and hasattr(message, "model_dump"):
             return message.model_dump(mode="json", exclude_none=True)
         return plain(message)
+
+
+def content_of(item: ParsedItem) -> tuple[object, ...]:
+    """Return what an item says, for digests: members that are added later do not change it."""
+    if isinstance(item, ParsedMessage):
+        calls = [
+            (call.id, call.call.name, call.call.arguments, call.call.raw) for call in item.calls
+        ]
+        return ("message", item.role, item.parts, calls, item.message_id)
+    return ("result", item.id, item.name, item.text, item.parts)
 
 
 def _judged_by_text(item: ParsedItem, error_pattern: re.Pattern[str]) -> ParsedItem:

@@ -16,10 +16,11 @@ from eventstore.domain.arguments import check_version, event_ids_as_bytes
 from eventstore.domain.events import Event, MessageAdded, ModelResponded, ToolFailed
 from eventstore.domain.finish_reasons import BROKEN_OFF, is_of_cut_off_response, why_not_whole
 from eventstore.domain.json_types import is_json_object
+from eventstore.provider_messages.history_messages import content_of
 from eventstore.provider_messages.message_events import NewMessage, events_of_response
 from eventstore.provider_messages.repeated_response import NamedResponse
 from eventstore.providers.detection import MESSAGE_LABEL
-from eventstore.providers.model import NativeMessage, ParsedCall, ParsedMessage, content_of
+from eventstore.providers.model import NativeMessage, ParsedCall, ParsedMessage
 from eventstore.providers.native_form import without_restorable_native
 from eventstore.providers.parsing import parse_own
 from eventstore.providers.registry import known_provider

@@ -84,16 +84,6 @@ class ParsedResult(msgspec.Struct, frozen=True, gc=False):
 ParsedItem: TypeAlias = ParsedMessage | ParsedResult
 
 
-def content_of(item: ParsedItem) -> tuple[object, ...]:
-    """Return what an item says, for digests: members that are added later do not change it."""
-    if isinstance(item, ParsedMessage):
-        calls = [
-            (call.id, call.call.name, call.call.arguments, call.call.raw) for call in item.calls
-        ]
-        return ("message", item.role, item.parts, calls, item.message_id)
-    return ("result", item.id, item.name, item.text, item.parts)
-
-
 def parts_beyond_text(parts: tuple[Part, ...]) -> tuple[Part, ...]:
     """Return the parts of a result that shows more than text; of any other, nothing."""
     return () if all(isinstance(part, Text) for part in parts) else parts
