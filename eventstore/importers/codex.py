@@ -54,7 +54,7 @@ class CodexRollouts:
         """Yield the session."""
         rollout = _Rollout()
         for number, value in content.values:
-            if not is_json_object(value) or not rollout.add(value):
+            if not isinstance(value, dict) or not rollout.add(value):
                 content.report("not a record of a rollout", number)
         name = content.name or rollout.session or content.stem
         parent = rollout.parent

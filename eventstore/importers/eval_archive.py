@@ -11,6 +11,7 @@ from pathlib import Path
 from struct import unpack
 from zipfile import BadZipFile, ZipFile, ZipInfo
 
+from eventstore.domain.json_types import JsonValue
 from eventstore.importers.json_lines import MAX_FILE_BYTES, decode_noting
 from eventstore.importers.problems import Problems, SourceError
 
@@ -31,7 +32,7 @@ class EvalArchive:
         self.position = 0
         self._problems = problems
 
-    def values(self) -> Iterator[tuple[int, object]]:
+    def values(self) -> Iterator[tuple[int, JsonValue]]:
         """Yield the samples; one that cannot be read becomes a problem.
 
         Raises:
@@ -53,7 +54,9 @@ class EvalArchive:
                 f"{self.path} is a ZIP archive that is damaged: {error}; copy it again"
             ) from error
 
-    def _value(self, archive: ZipFile, number: int, entry: ZipInfo) -> Iterator[tuple[int, object]]:
+    def _value(
+        self, archive: ZipFile, number: int, entry: ZipInfo
+    ) -> Iterator[tuple[int, JsonValue]]:
         if entry.file_size > MAX_FILE_BYTES:
             self._problems.add(f"{entry.filename} is larger than {MAX_FILE_BYTES:,} bytes")
             return

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
+from eventstore.domain.json_types import JsonValue
 from eventstore.importers.json_lines import decode, decode_noting
 from eventstore.importers.openhands import is_event
 from eventstore.importers.problems import Problems, SourceError
@@ -29,7 +30,7 @@ class EventFolder:
         self.position = 0
         self._problems = problems
 
-    def values(self) -> Iterator[tuple[int, object]]:
+    def values(self) -> Iterator[tuple[int, JsonValue]]:
         """Yield each event with its number from 1; one that cannot be read becomes a problem.
 
         Raises:

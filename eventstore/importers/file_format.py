@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal, Protocol, TypeAlias
 
+from eventstore.domain.json_types import JsonValue
 from eventstore.importers.problems import Problems
 from eventstore.importers.transcript import Transcript
 
 Unit: TypeAlias = Literal["line", "item", "file"]
 """What a value is: one line of a file, one item of its JSON list, or the whole file."""
 
-NumberedValues: TypeAlias = Iterator[tuple[int, object]]
+NumberedValues: TypeAlias = Iterator[tuple[int, JsonValue]]
 """JSON values with the number (from 1) of their line or item."""
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from eventstore.domain.credentials import may_be_address
-from eventstore.domain.json_types import is_json_list
+from eventstore.domain.json_types import JsonValue, is_json_list
 from eventstore.importers import databases, eval_archive
 from eventstore.importers.atif import AtifTrajectories
 from eventstore.importers.checkpoint_server import SCHEMES, CheckpointServer
@@ -171,7 +171,7 @@ class Source:
 
     def _read_lines(self, values: NumberedValues) -> Iterator[Transcript]:
         """Read a file by lines, in the format of the first that can be recognised."""
-        head: list[tuple[int, object]] = []
+        head: list[tuple[int, JsonValue]] = []
         file_format = self._format
         while (
             file_format is None and len(head) < MAX_DETECTED_VALUES and (item := next(values, None))
