@@ -7,11 +7,11 @@ the members that they were packed with; none is made.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
-from eventstore.domain.json_types import JsonObject, is_json_list, is_json_object
+from eventstore.domain.json_types import JsonObject, JsonValue, is_json_list, is_json_object
 from eventstore.importers.dialogue import Dialogue
 from eventstore.importers.json_lines import decode_noting
 from eventstore.importers.json_members import member, objects, text
@@ -67,14 +67,15 @@ class Thread:
         if dialogue:
             yield dialogue.transcript(self.name, self._thread if self._namespace else None)
 
-    def _unpacked(self, checkpoint_id: str, kind: object, data: bytes) -> Any:
+    def _unpacked(self, checkpoint_id: str, kind: object, data: bytes) -> JsonValue:
         """Return what was packed.
 
         Raises:
             ValueError: it is written in another way.
         """
         if kind == "msgpack":
-            return msgspec.msgpack.decode(data, ext_hook=_members)
+            unpacked: JsonValue = msgspec.msgpack.decode(data, ext_hook=_members)
+            return unpacked
         if kind == "json":
             where = f"{self.name}: checkpoint {checkpoint_id}"
             return decode_noting(data, self._problems, where=where)
@@ -91,9 +92,9 @@ def _key(message: JsonObject) -> str:
     return text(inner, "id") or repr((inner.get("type"), inner.get("content")))
 
 
-def _members(code: int, data: memoryview) -> Any:
+def _members(code: int, data: memoryview) -> JsonValue:
     del code
-    inner: Any = msgspec.msgpack.decode(data, ext_hook=_members)
+    inner: JsonValue = msgspec.msgpack.decode(data, ext_hook=_members)
     if is_json_list(inner) and len(inner) > _ARGUMENT_PLACE:
         return inner[_ARGUMENT_PLACE]
     return inner

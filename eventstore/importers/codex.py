@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from eventstore.domain.json_types import JsonObject, JsonValue, is_json_object
 from eventstore.importers.dialogue import Dialogue, call_of
@@ -146,7 +145,7 @@ class _Rollout:
             self._turns.append(context or len(self.dialogue))
         self._context = None
 
-    def _roll_back(self, count: Any) -> None:
+    def _roll_back(self, count: JsonValue) -> None:
         """Take the last turns away, as Codex does before it asks the model again."""
         if not isinstance(count, int) or count <= 0 or not self._turns:
             return
@@ -172,7 +171,7 @@ def _add_message(dialogue: Dialogue, item: JsonObject, time: int | None) -> None
 
 
 def _add_call(dialogue: Dialogue, item: JsonObject, time: int | None) -> None:
-    given: Any = item.get("arguments")
+    given: JsonValue = item.get("arguments")
     if given is None:
         given = item.get("input")
     name = text(item, "name") or text(item, "type").removesuffix("_call")
@@ -184,16 +183,16 @@ def _add_call(dialogue: Dialogue, item: JsonObject, time: int | None) -> None:
 
 
 def _add_result(dialogue: Dialogue, item: JsonObject, time: int | None) -> None:
-    output: Any = item.get("output", item.get("tools"))
+    output: JsonValue = item.get("output", item.get("tools"))
     decoded = parsed(output)
     metadata: JsonObject = {}
-    success: Any = None
+    success: JsonValue = None
     if is_json_object(decoded) and "output" in decoded:
         metadata, output = member(decoded, "metadata"), decoded["output"]
     elif is_json_object(decoded) and "content" in decoded:
         success, output = decoded.get("success"), decoded["content"]
     said = text_of(output)
-    code: Any = metadata.get("exit_code")
+    code: JsonValue = metadata.get("exit_code")
     if not isinstance(code, int) and (stated := _EXIT_CODE.search(said)):
         code = int(stated[1])
     failed = code != 0 if isinstance(code, int) else bool(_FAILED.match(said))
@@ -213,10 +212,6 @@ def _add_mcp_call(dialogue: Dialogue, event: JsonObject, time: int | None) -> No
     call_id = text(event, "call_id")
     if dialogue.has_call(call_id):
         return
-    took = member(event, "duration")
-    seconds: Any = took.get("secs")
-    nanoseconds: Any = took.get("nanos")
-    known = isinstance(seconds, int) and isinstance(nanoseconds, int)
     good = member(event, "result", "Ok")
     failed = not good or good.get("isError") is True
     name = "__".join(filter(None, ("mcp", text(made, "server"), text(made, "tool"))))
@@ -226,8 +221,17 @@ def _add_mcp_call(dialogue: Dialogue, event: JsonObject, time: int | None) -> No
         good.get("content") if good else member(event, "result").get("Err"),
         time,
         is_error=failed,
-        duration=seconds * 1_000_000 + nanoseconds // 1000 if known else None,
+        duration=_duration(member(event, "duration")),
     )
+
+
+def _duration(took: JsonObject) -> int | None:
+    """Return a duration as Rust writes it, in microseconds."""
+    seconds: JsonValue = took.get("secs")
+    nanoseconds: JsonValue = took.get("nanos")
+    if isinstance(seconds, int) and isinstance(nanoseconds, int):
+        return seconds * 1_000_000 + nanoseconds // 1000
+    return None
 
 
 _ITEMS: dict[str, Callable[[Dialogue, JsonObject, int | None], None]] = {

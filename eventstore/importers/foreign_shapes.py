@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
-from eventstore.domain.json_types import JsonObject, is_json_list, is_json_object
+from eventstore.domain.json_types import JsonObject, JsonValue, is_json_list, is_json_object
 from eventstore.importers.json_members import member, objects, text
 
 MAX_NAMED_MEMBERS = 5
@@ -15,7 +15,7 @@ MAX_NAMED_MEMBERS = 5
 def foreign_shape(value: object) -> str | None:
     """Return what a value is, if it is known to be of a form that cannot be imported."""
     if is_json_list(value):
-        first: Any = value[0] if value else None
+        first: JsonValue = value[0] if value else None
         if isinstance(first, str) and first.startswith("client.beta.sessions."):
             return "a recording of Anthropic's managed agents"
         return foreign_shape(first) if is_json_object(first) else None

@@ -7,9 +7,9 @@ taken back or replaced later is a conversation of its own where calls ran in it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
-from eventstore.domain.json_types import JsonObject, is_json_object
+from eventstore.domain.json_types import JsonObject, JsonValue, is_json_object
 from eventstore.importers.dialogue import Dialogue, call_of
 from eventstore.importers.file_format import FileContent, Unit
 from eventstore.importers.json_members import items, member, objects, text, text_of
@@ -139,7 +139,7 @@ def _result(call: JsonObject) -> str:
     return "\n".join(filter(None, outputs)) or text(call, "result")
 
 
-def _said(content: Any) -> str:
+def _said(content: JsonValue) -> str:
     if isinstance(content, list):
         parts = items({"parts": content}, "parts")
         said = (text(part, "text") for part in parts if is_json_object(part))

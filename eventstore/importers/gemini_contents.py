@@ -6,9 +6,8 @@ Google's ADK writes the members in snake case, and calls and results without ids
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
-from eventstore.domain.json_types import JsonObject, is_json_object
+from eventstore.domain.json_types import JsonObject, JsonValue, is_json_object
 from eventstore.domain.messages import Text
 from eventstore.importers.dialogue import call_of
 from eventstore.importers.json_members import member, objects, text, text_of
@@ -17,13 +16,13 @@ from eventstore.providers.model import ParsedCall, ParsedItem, ParsedMessage, Pa
 _MEMBERS = {"text", "functionCall", "functionResponse", "function_call", "function_response"}
 
 
-def instructions_beside(value: Any) -> Iterator[ParsedItem]:
+def instructions_beside(value: JsonValue) -> Iterator[ParsedItem]:
     """Yield the system message that stands beside the contents of a request to Gemini."""
     if not is_json_object(value):
         return
     for holder in (value, member(value, "config")):
         for key in ("system_instruction", "systemInstruction"):
-            given: Any = member(holder, key).get("parts") or holder.get(key)
+            given: JsonValue = member(holder, key).get("parts") or holder.get(key)
             if said := text_of(given):
                 yield ParsedMessage("system", (Text(said),), well_formed=True)
                 return

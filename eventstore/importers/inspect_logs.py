@@ -7,14 +7,14 @@ call. Text that a sample has several times stands once among its attachments.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
-from eventstore.domain.json_types import JsonObject, is_json_object, with_leaves
+from eventstore.domain.json_types import JsonObject, JsonValue, is_json_object, with_leaves
 from eventstore.importers.dialogue import Dialogue, call_of
 from eventstore.importers.file_format import FileContent, Unit
 from eventstore.importers.json_members import member, objects, text
 from eventstore.importers.times import duration_of, time_of
 from eventstore.importers.transcript import Transcript
+from eventstore.providers.model import ParsedCall
 
 _ATTACHMENT = "attachment://"
 _REJECTED = "approval"
@@ -92,10 +92,10 @@ class _SampleReader:
         else:
             dialogue.say(role, said, time or self._opened)
 
-    def _call(self, made: JsonObject) -> Any:
+    def _call(self, made: JsonObject) -> ParsedCall:
         return call_of(made.get("id"), made.get("function"), self._resolved(made.get("arguments")))
 
-    def _answer(self, dialogue: Dialogue, message: JsonObject, said: Any) -> None:
+    def _answer(self, dialogue: Dialogue, message: JsonObject, said: JsonValue) -> None:
         call_id, error = text(message, "tool_call_id"), member(message, "error")
         event = self._tools.get(call_id, {})
         began = time_of(event.get("timestamp"))
@@ -114,9 +114,10 @@ class _SampleReader:
             duration=duration,
         )
 
-    def _resolved(self, value: Any) -> Any:
+    def _resolved(self, value: JsonValue) -> JsonValue:
         """Return a value with the attachments that it refers to."""
-        return with_leaves(value, self._attached)
+        resolved: JsonValue = with_leaves(value, self._attached)
+        return resolved
 
     def _attached(self, value: object) -> object:
         if isinstance(value, str) and value.startswith(_ATTACHMENT):

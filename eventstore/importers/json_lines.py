@@ -10,6 +10,7 @@ from typing import Any, BinaryIO
 import msgspec
 
 from eventstore.domain.calls import repeats_a_key
+from eventstore.domain.json_types import JsonValue
 from eventstore.importers.problems import Problems, SourceError
 
 MAX_LINE_BYTES = 64 * 1024 * 1024
@@ -42,7 +43,7 @@ class TextFile:
         self._max_line_bytes = max_line_bytes
         self.size = _check(path)
 
-    def whole(self) -> Any:
+    def whole(self) -> JsonValue:
         """Return the file as one JSON value.
 
         Raises:
@@ -133,25 +134,26 @@ class TextFile:
             self._problems.add(NOT_JSON, number, detail=text[:200].decode("utf-8", "replace"))
 
 
-def decode(data: bytes) -> Any:
+def decode(data: bytes) -> JsonValue:
     """Return the JSON value of `data`; NaN and half surrogate pairs are accepted, as in Python.
 
     Raises:
         ValueError: it is not JSON.
     """
+    value: JsonValue
     try:
-        return msgspec.json.decode(data)
+        value = msgspec.json.decode(data)
     except (ValueError, RecursionError):
-        pass
-    try:
-        return json.loads(data.decode())
-    except RecursionError as error:
-        raise ValueError("nested too deeply") from error
+        try:
+            value = json.loads(data.decode())
+        except RecursionError as error:
+            raise ValueError("nested too deeply") from error
+    return value
 
 
 def decode_noting(
     data: bytes, problems: Problems, *, line: int | None = None, where: str = ""
-) -> Any:
+) -> JsonValue:
     """Return the JSON value of `data`, as `decode` does; a key twice in an object is a problem.
 
     Arguments, for example, may not be those that the tool had. `where` says where `data` stands,

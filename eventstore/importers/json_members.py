@@ -40,7 +40,7 @@ def objects(value: JsonObject, key: str) -> list[JsonObject]:
     return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
 
 
-def parsed(value: object) -> Any:
+def parsed(value: JsonValue) -> JsonValue:
     """Return the JSON value that a text holds, once and again; other values as they are."""
     while isinstance(value, str):
         try:
@@ -78,8 +78,8 @@ def _is_part(part: JsonValue) -> bool:
     return bool(_PART_TYPES.fullmatch(text(part, "type"))) or part.keys() == {"text"}
 
 
-def _text_of_part(part: Any) -> str:
-    if isinstance(part, str):
-        return part
+def _text_of_part(part: JsonValue) -> str:
+    if not isinstance(part, dict):
+        return str(part)  # a part is text or an object
     said = text(part, "text", "content", "value", "thinking", "refusal")
     return said or f"[{part['type']}]" if part.get("type") not in (None, "text") else said

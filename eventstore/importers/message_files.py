@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 from typing import Any, TypeGuard
 
-from eventstore.domain.json_types import JsonObject, is_json_list, is_json_object
+from eventstore.domain.json_types import JsonObject, JsonValue, is_json_list, is_json_object
 from eventstore.importers.dialogue import ERROR_TEXT
 from eventstore.importers.file_format import FileContent, Unit
 from eventstore.importers.foreign_shapes import foreign_shape
@@ -58,7 +58,7 @@ def form_of(messages: Sequence[object], *named: object, has_system: bool = False
 def _of_object(value: JsonObject, conversation_id: str, provider: str | None) -> Transcript:
     """Return the transcript of an object with `messages` (and `system`)."""
     messages: list[Any] = _messages_of(value) or []
-    system: Any = value.get("system")
+    system: JsonValue = value.get("system")
     has_system = isinstance(system, (str, list)) and system not in ("", [])
     form = form_of(messages, provider, value.get("provider"), has_system=has_system)
     if has_system:

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
 
-from eventstore.domain.json_types import JsonObject, is_json_object
+from eventstore.domain.json_types import JsonObject, JsonValue, is_json_object
 from eventstore.importers.dialogue import Dialogue, call_of
 from eventstore.importers.file_format import FileContent, Unit
 from eventstore.importers.json_members import member, objects, text, text_of
@@ -94,7 +93,7 @@ class _Run:
         ]
 
 
-def _said(message: JsonObject) -> Any:
+def _said(message: JsonObject) -> JsonValue:
     items = [each.get("content") for each in objects(message, "output")]
     return message.get("content") or "\n".join(text_of(each) for each in items if each)
 
@@ -108,7 +107,7 @@ def _ends(message: JsonObject) -> bool:
 
 def _failed(message: JsonObject) -> bool:
     extra = member(message, "extra")
-    code: Any = extra.get("returncode")
+    code: JsonValue = extra.get("returncode")
     stated = _EXIT_CODE.match(text_of(message.get("content", message.get("output"))))
     if not isinstance(code, int) and stated:
         code = int(stated[1])

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
-from eventstore.domain.json_types import JsonObject, is_json_list, is_json_object
+from eventstore.domain.json_types import JsonObject, JsonValue, is_json_list, is_json_object
 from eventstore.importers.dialogue import ERROR_TEXT
 from eventstore.importers.file_format import FileContent, Unit
 from eventstore.importers.json_members import member, objects, text
@@ -53,7 +52,7 @@ def _is_response(value: JsonObject) -> bool:
 
 def _of_run(run: JsonObject) -> list[JsonObject]:
     """Return the items of a run; what waits for an approval stands among them as a call."""
-    given: Any = run.get("original_input")
+    given: JsonValue = run.get("original_input")
     opening: list[JsonObject] = [{"role": "user", "content": given}] if given else []
     if is_json_list(given):
         opening = objects(run, "original_input")

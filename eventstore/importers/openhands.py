@@ -7,9 +7,8 @@ them stand in the response that the action carries. Times without a zone are tak
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
 
-from eventstore.domain.json_types import JsonObject, is_json_list, is_json_object
+from eventstore.domain.json_types import JsonObject, JsonValue, is_json_list, is_json_object
 from eventstore.importers.dialogue import Dialogue, call_of
 from eventstore.importers.file_format import FileContent, Unit
 from eventstore.importers.json_members import items, member, objects, text
@@ -106,7 +105,7 @@ def _add_action(dialogue: Dialogue, event: JsonObject, time: int | None) -> None
     if call_id:
         response = member(metadata, "model_response")
         made = _made(response, call_id)
-        given: Any = member(made, "function").get("arguments")
+        given: JsonValue = member(made, "function").get("arguments")
         own = {key: each for key, each in arguments.items() if key not in _NOT_ARGUMENTS}
         call = call_of(call_id, metadata.get("function_name"), own if given is None else given)
         dialogue.reply(text(arguments, "thought"), [call], time, text(response, "id") or None)
@@ -147,7 +146,7 @@ def _add_observation(dialogue: Dialogue, event: JsonObject, time: int | None) ->
         if kind == "error":
             dialogue.say("user", said, time)  # the model is told so
         return
-    code: Any = member(extras, "metadata").get("exit_code", extras.get("exit_code"))
+    code: JsonValue = member(extras, "metadata").get("exit_code", extras.get("exit_code"))
     failed = isinstance(code, int) and code > 0  # it is -1 while the command runs
     said_so = kind == "error" or (kind in ("read", "edit") and said.startswith("ERROR:"))
     dialogue.answer(
@@ -181,7 +180,7 @@ def _tell_v1_message(dialogue: Dialogue, event: JsonObject, time: int | None) ->
 
 def _tell_v1_action(dialogue: Dialogue, event: JsonObject, time: int | None) -> None:
     made, action = member(event, "tool_call"), member(event, "action")
-    given: Any = made.get("arguments", member(made, "function").get("arguments"))
+    given: JsonValue = made.get("arguments", member(made, "function").get("arguments"))
     if given is None:
         given = {key: each for key, each in action.items() if key != "kind"}
     call = call_of(text(event, "tool_call_id"), text(event, "tool_name"), given)
@@ -191,8 +190,8 @@ def _tell_v1_action(dialogue: Dialogue, event: JsonObject, time: int | None) -> 
 
 def _tell_v1_result(dialogue: Dialogue, event: JsonObject, time: int | None) -> None:
     observation = member(event, "observation")
-    said: Any = observation.get("content", observation.get("output"))
-    code: Any = observation.get("exit_code", member(observation, "metadata").get("exit_code"))
+    said: JsonValue = observation.get("content", observation.get("output"))
+    code: JsonValue = observation.get("exit_code", member(observation, "metadata").get("exit_code"))
     kind = event.get("kind")
     rejected = kind == "UserRejectObservation"
     failed = observation.get("is_error") is True or kind == "AgentErrorEvent"

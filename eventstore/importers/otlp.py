@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from eventstore.domain.json_types import JsonObject, is_json_list, is_json_object
+from eventstore.domain.json_types import JsonObject, JsonValue, is_json_list, is_json_object
 from eventstore.importers.file_format import FileContent, Unit
 from eventstore.importers.json_members import member, objects, parsed, text
 from eventstore.importers.times import time_of
@@ -184,13 +184,14 @@ def _attributes(pairs: Iterable[JsonObject]) -> JsonObject:
     return {text(pair, "key"): _value(pair.get("value")) for pair in pairs}
 
 
-def _value(given: Any) -> Any:
+def _value(given: JsonValue) -> JsonValue:
     if not is_json_object(given):
         return given
-    for kind, value in given.items():
+    for kind in given:
+        value: JsonValue = given[kind]
         if kind in ("intValue", "int_value"):
-            digits = isinstance(value, str) and value.removeprefix("-").isdecimal()
-            return int(value) if digits else value
+            is_digits = isinstance(value, str) and value.removeprefix("-").isdecimal()
+            return int(str(value)) if is_digits else value
         if kind in ("arrayValue", "array_value"):
             return [_value(each) for each in objects(member(given, kind), "values")]
         if kind in ("kvlistValue", "kvlist_value"):
@@ -286,7 +287,7 @@ def _tool_step(span: Span) -> ToolStep:
 def _inputs(span: Span) -> list[ParsedItem]:
     own = span.attributes
     flat = _flat(own, "gen_ai.prompt") or _flat(own, "llm.input_messages")
-    of_events = [_of_event(event) for event in span.events if _role_of(event)]
+    of_events: JsonValue = [_of_event(event) for event in span.events if _role_of(event)]
     system = items_of(_instructions(own.get("gen_ai.system_instructions")))
     return system + items_of(first_of(own, _INPUTS) or flat or of_events)
 
@@ -294,19 +295,20 @@ def _inputs(span: Span) -> list[ParsedItem]:
 def _outputs(span: Span) -> list[ParsedItem]:
     own = span.attributes
     flat = _flat(own, "gen_ai.completion") or _flat(own, "llm.output_messages")
-    chosen = [_of_event(event) for event in span.events if event.get("name") == "gen_ai.choice"]
+    choices = (event for event in span.events if event.get("name") == "gen_ai.choice")
+    chosen: JsonValue = [*map(_of_event, choices)]
     said = items_of(first_of(own, _OUTPUTS) or flat or chosen, "assistant")
     return said + items_of(own.get("ai.response.toolCalls"), "assistant")
 
 
-def _instructions(given: Any) -> Any:
+def _instructions(given: JsonValue) -> JsonValue:
     value = parsed(given)
     if is_json_list(value):
         return [{"role": "system", "parts": value}]
     return [{"role": "system", "content": value}] if value else None
 
 
-def _flat(own: JsonObject, prefix: str) -> list[JsonObject]:
+def _flat(own: JsonObject, prefix: str) -> list[JsonValue]:
     """Return messages whose members are attributes: `gen_ai.prompt.0.tool_calls.1.name`."""
     messages: JsonObject = {}
     for key, value in own.items():
@@ -321,7 +323,7 @@ _WRAPPERS = ("message", "tool_call")  # what OpenInference puts around a message
 
 def _put(into: JsonObject, path: list[str], value: object) -> None:
     for step in path[:-1]:
-        inner: Any = into.setdefault(step, {})
+        inner: JsonValue = into.setdefault(step, {})
         if not is_json_object(inner):
             return
         into = inner

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from eventstore.domain.json_types import JsonObject
+from eventstore.domain.json_types import JsonObject, JsonValue
 
 CALL_IDS = ("gen_ai.tool.call.id", "tool_call.id", "ai.toolCall.id")
 TOOL_NAMES = ("gen_ai.tool.name", "tool.name", "ai.toolCall.name", "traceloop.entity.name")
@@ -27,7 +25,7 @@ RESULTS = (
 )
 
 
-def first_of(attributes: JsonObject, keys: tuple[str, ...]) -> Any:
+def first_of(attributes: JsonObject, keys: tuple[str, ...]) -> JsonValue:
     """Return the first of the attributes that is there, or None."""
     return next((attributes[key] for key in keys if attributes.get(key) is not None), None)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from eventstore.domain.json_types import JsonObject, is_json_list, is_json_object
+from eventstore.domain.json_types import JsonObject, JsonValue, is_json_list, is_json_object
 from eventstore.domain.messages import Text
 from eventstore.importers.dialogue import call_of
 from eventstore.importers.gemini_contents import instructions_beside, is_content, of_content
@@ -21,7 +21,7 @@ _TEXTS = {"text", "input_text", "output_text"}
 _HOLDERS = ("messages", "contents", "input", "output", "choices")
 
 
-def items_of(value: object, role: str = "user") -> list[ParsedItem]:
+def items_of(value: JsonValue, role: str = "user") -> list[ParsedItem]:
     """Return what messages say, in whatever form; a message without a role has the given one."""
     value = parsed(value)
     if value is None or value in ("", [], {}):
@@ -42,7 +42,7 @@ def items_of(value: object, role: str = "user") -> list[ParsedItem]:
     return items + _read(found)
 
 
-def _listed(value: Any) -> list[JsonObject] | None:
+def _listed(value: JsonValue) -> list[JsonObject] | None:
     """Return the messages that a value holds; None where it holds none."""
     if is_json_object(value):
         return _held(value)
@@ -104,7 +104,7 @@ def _plain(message: JsonObject, role: str) -> JsonObject:
     return kept
 
 
-def _content(content: Any) -> Any:
+def _content(content: JsonValue) -> JsonValue:
     """Return content; parts that are text, by whatever name, as their text."""
     decoded = parsed(content)
     parts = objects({"parts": decoded}, "parts")
@@ -116,7 +116,7 @@ def _content(content: Any) -> Any:
 
 def _call(made: JsonObject) -> JsonObject:
     function = member(made, "function") or made
-    given: Any = function.get("arguments", function.get("args"))
+    given: JsonValue = function.get("arguments", function.get("args"))
     written = given if isinstance(given, str) else text_of({} if given is None else given)
     called = {"name": text(function, "name") or "unknown", "arguments": written}
     return {"type": "function", "id": text(made, "id", "tool_call_id"), "function": called}
@@ -162,7 +162,7 @@ def _of_parts(message: JsonObject, role: str) -> Iterator[ParsedItem]:
             given = (part.get(key) for key in ("arguments", "input", "args"))
             calls.append(call_of(call_id, name, next((g for g in given if g is not None), None)))
         elif kind in ("tool_call_response", "tool_result"):
-            content: Any = part.get("result", part.get("response", part.get("output")))
+            content: JsonValue = part.get("result", part.get("response", part.get("output")))
             yield ParsedResult(
                 call_id or None,
                 name or None,

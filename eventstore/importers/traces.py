@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from eventstore.domain.json_types import is_json_object
+from eventstore.domain.json_types import JsonValue, is_json_object
 from eventstore.domain.messages import Text
 from eventstore.importers.dialogue import Dialogue, call_of
 from eventstore.importers.json_members import parsed, text_of
@@ -44,8 +44,8 @@ class ToolStep(msgspec.Struct, kw_only=True):
     end: int | None = None
     name: str = ""
     call_id: str = ""
-    arguments: Any = None
-    result: Any = None
+    arguments: JsonValue = None
+    result: JsonValue = None
     is_error: bool = False
 
 
@@ -203,11 +203,12 @@ def _is_of(step: ToolStep, name: str) -> bool:
     return step.name == name or step.name.endswith((f" {name}", f"__{name}", f".{name}"))
 
 
-def _forms(arguments: Any) -> tuple[Any, Any]:
+def _forms(arguments: JsonValue) -> tuple[Any, Any]:
     """Return arguments as they are, and what stands alone inside of a wrapper."""
     given = parsed(arguments)
-    alone = is_json_object(given) and len(given) == 1
-    return given, next(iter(given.values())) if alone else given
+    if isinstance(given, dict) and len(given) == 1:
+        return given, next(iter(given.values()))
+    return given, given
 
 
 def _failed(step: ToolStep) -> bool:
@@ -217,7 +218,7 @@ def _failed(step: ToolStep) -> bool:
     return step.is_error or True in (result.get("isError"), result.get("is_error"))
 
 
-def _unwrapped(result: Any) -> str:
+def _unwrapped(result: JsonValue) -> str:
     """Return a result as text; of MCP's result its content."""
     value = parsed(result)
     if is_json_object(value) and isinstance(value.get("content"), list | str):
