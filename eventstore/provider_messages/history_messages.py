@@ -35,7 +35,7 @@ class HistoryMessage(msgspec.Struct, frozen=True):
 
     place: bytes
     items: list[ParsedItem]
-    given: Any = msgspec.UNSET
+    given: object = msgspec.UNSET
     """The message as JSON; unset for an item of the neutral model, which has no provider's form."""
 
     @property
@@ -70,9 +70,9 @@ class HistoryReader:
         self._error_pattern = None if error_pattern is None else re.compile(error_pattern)
         self._place = b""  # of the last message
 
-    def read(self, message: Any) -> HistoryMessage:
+    def read(self, message: object) -> HistoryMessage:
         """Return the next message; it is JSON, an SDK's object, or an item of the neutral model."""
-        given: Any = msgspec.UNSET
+        given: object = msgspec.UNSET
         if isinstance(message, _ITEMS):
             item, form = _encodable(message)
             items = [item]
@@ -112,7 +112,7 @@ def _judged_by_text(item: ParsedItem, error_pattern: re.Pattern[str]) -> ParsedI
     return msgspec.structs.replace(item, is_error=bool(error_pattern.search(item.text)))
 
 
-def _encodable_json(message: Any) -> tuple[Any, bytes]:
+def _encodable_json(message: object) -> tuple[object, bytes]:
     """Return a message that can be written as JSON, and that JSON."""
     try:
         return message, _encode(message)

@@ -19,7 +19,7 @@ from eventstore.domain.events import Event, MessageAdded, ToolPending
 from eventstore.errors import ImportConflict
 from eventstore.provider_messages.batches import Batch
 from eventstore.providers.model import ParsedMessage
-from eventstore.providers.to_events import Finding, to_events
+from eventstore.providers.to_events import Finding, Resumed, to_events
 from eventstore.session import Session
 
 
@@ -111,9 +111,10 @@ def events_of_new(
         look_up,
         provider,
         imported=True,
-        key=last_message_id(known, message_id),
-        may_continue=bool(known) and known[-1].may_be_continued,
-        is_rest=True,
+        resumed=Resumed(
+            last_message_id(known, message_id),
+            may_be_continued=bool(known) and known[-1].may_be_continued,
+        ),
     )
     made = NewEvents()
     counts = [0] * len(new)

@@ -97,32 +97,37 @@ class Conversion(msgspec.Struct):
         return [event for events in self.by_item for event in events]
 
 
-def to_events(  # noqa: PLR0913 - each with a default
+class Resumed(msgspec.Struct, frozen=True):
+    """The end of a history whose next items follow: they repeat nothing of it.
+
+    An assistant message with the provider's id `message_id` continues the last one of the history,
+    and shares its turn. `may_be_continued`: the last message was the assistant's, so that a
+    continuation may follow it.
+    """
+
+    message_id: str | None = None
+    may_be_continued: bool = False
+
+
+def to_events(
     items: Sequence[ParsedItem],
     state: ConversationState,
     look_up: Callable[[], Mapping[str, Tool]],
     provider: str,
     *,
     imported: bool,
-    key: str | None = None,
-    may_continue: bool = False,
-    is_rest: bool = False,
+    resumed: Resumed | None = None,
     keeps_own_texts: bool = False,
 ) -> Conversion:
     """Return the events of `items` after `state`.
 
     `look_up` returns all calls; it is called only where a result may repeat an earlier one.
     `imported` means that the items happened elsewhere: a call without a result may have run there.
-    An assistant message whose id equals that of the one before it (`key`, for the first) continues
-    it and shares its turn. `may_continue` means that the message before the first one was the
-    assistant's, so that a continuation may follow it. `is_rest`: the items continue where the
-    state ended, so that they repeat nothing of it. A text of the library's own is not a
-    result, unless `keeps_own_texts`.
+    `resumed` says that the items continue a history that the state holds. A text of the library's
+    own is not a result, unless `keeps_own_texts`.
     """
-    writer = _Writer(
-        items, state, look_up, provider, imported=imported, key=key, may_continue=may_continue
-    )
-    writer.keeps_own_texts, writer.is_rest = keeps_own_texts, is_rest
+    writer = _Writer(items, state, look_up, provider, imported=imported, resumed=resumed)
+    writer.keeps_own_texts = keeps_own_texts
     for number, item in enumerate(items):
         writer.events.append([])
         if isinstance(item, ParsedMessage):
@@ -149,16 +154,16 @@ class _Writer:
         provider: str,
         *,
         imported: bool,
-        key: str | None,
-        may_continue: bool,
+        resumed: Resumed | None,
     ) -> None:
         self._items = items
         self._imported = imported
-        self._key = key
-        self._may_continue = may_continue
+        self._message_id = resumed and resumed.message_id  # of the last assistant message
+        self._may_continue = resumed is not None and resumed.may_be_continued
+        self._is_rest = resumed is not None
         self.events: list[list[Event]] = []
         self.findings: list[Finding] = []
-        self.keeps_own_texts = self.is_rest = False
+        self.keeps_own_texts = False
         self._provider = provider
         self._adapter = adapter_of(provider)
         self._conversation_id = state.conversation_id
@@ -211,9 +216,9 @@ class _Writer:
             return
         piece = item.is_continuation and self._may_continue
         self._may_continue = item.is_continuation
-        if not piece and (item.message_id is None or item.message_id != self._key):
+        if not piece and (item.message_id is None or item.message_id != self._message_id):
             self._last = number
-            self._key = item.message_id
+            self._message_id = item.message_id
             self._turn += 1
             self._index = 0
             if not self._fresh:
@@ -356,7 +361,7 @@ class _Writer:
                 if tool.turn == self._turn and (slot := Slot.of(tool)).text is not None
             ]
             results = results_before_next_turn(self._items[number:])
-            self._handed_back = HandedBack(answered, self._waiting, results, is_rest=self.is_rest)
+            self._handed_back = HandedBack(answered, self._waiting, results, is_rest=self._is_rest)
         return self._handed_back.call_of(item)
 
     @cached_property

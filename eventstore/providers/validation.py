@@ -68,10 +68,7 @@ def is_valid(messages: object, provider: AnyProvider, *, model: str | None = Non
     requests that break them.
     """
     known = model_rules(provider, model)
-    for code, _, _ in _findings(messages, known):  # noqa: SIM110 - one generator less
-        if code not in known.tolerates:
-            return False
-    return True
+    return all(code in known.tolerates for code, _, _ in _findings(messages, known))
 
 
 def _findings(messages: object, known: ModelRules) -> Iterator[Finding]:
