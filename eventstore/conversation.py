@@ -128,7 +128,7 @@ class Conversation(ConversationMessages):
         """Wait until a call is approved or rejected, in any process; return the call then.
 
         A call that was decided on is returned at once, whatever became of it since. Decisions of
-        this process are seen at once, those of other processes within `poll` seconds.
+        this process are seen at once, decisions of others within `poll` seconds.
 
         Raises:
             NoDecision: the call runs or has ended without a decision.

@@ -1,4 +1,4 @@
-"""The exceptions of the library itself; those of an agent are in `eventstore.agent_errors`.
+"""The exceptions of the library itself; an agent's are in `eventstore.agent_errors`.
 
     EventStoreError
     ├── VersionConflict          an append expected another version

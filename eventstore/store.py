@@ -157,7 +157,7 @@ class EventStore:
 
         The iteration ends when `stop` (a `threading.Event`) is set, when nothing came for
         `timeout` seconds, or when the store is closed. Appends of this process are seen at once,
-        those of other processes within `poll` seconds. No event is ever passed over: a gap raises
+        appends of others within `poll` seconds. No event is ever passed over: a gap raises
         `StoreCorrupt`, and a log that was put back behind the cursor `CursorLost`.
 
         `store.follow(store.end())` returns only what is appended from now on.

@@ -81,7 +81,7 @@ class AgentError(Exception):
     def from_exception(
         exc: BaseException, *, suggestion: str | None = None, now: int | None = None
     ) -> AgentError:
-        """Make the agent's error of any exception, such as those of the providers' SDKs.
+        """Make the agent's error of any exception, such as one of a provider's SDK.
 
         The first rule that applies decides:
 

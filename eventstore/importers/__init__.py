@@ -1,6 +1,6 @@
 """Importers: files of conversations that other programs wrote, read as transcripts.
 
-`import_file(store, path)` imports the conversations of a file, `import_files` those of several.
+`import_file(store, path)` imports the conversations of a file, `import_files` of several files.
 `read(path)` opens a file alone: its `transcripts()` are the conversations, its `problems` list what
 could not be read.
 """

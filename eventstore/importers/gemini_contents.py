@@ -16,8 +16,8 @@ from eventstore.providers.model import ParsedCall, ParsedItem, ParsedMessage, Pa
 _MEMBERS = {"text", "functionCall", "functionResponse", "function_call", "function_response"}
 
 
-def instructions_beside(value: JsonValue) -> Iterator[ParsedItem]:
-    """Yield the system message that stands beside the contents of a request to Gemini."""
+def instructions_of(value: JsonValue) -> Iterator[ParsedItem]:
+    """Yield the system message that a request to Gemini has next to its contents."""
     if not is_json_object(value):
         return
     for holder in (value, member(value, "config")):

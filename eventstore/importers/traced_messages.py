@@ -10,7 +10,7 @@ import msgspec
 from eventstore.domain.json_types import JsonObject, JsonValue, is_json_list, is_json_object
 from eventstore.domain.messages import Text
 from eventstore.importers.dialogue import call_of
-from eventstore.importers.gemini_contents import instructions_beside, is_content, of_content
+from eventstore.importers.gemini_contents import instructions_of, is_content, of_content
 from eventstore.importers.json_members import member, objects, parsed, text, text_of
 from eventstore.providers.detection import likely_provider_of, provider_of
 from eventstore.providers.model import ParsedItem, ParsedMessage, ParsedResult
@@ -30,7 +30,7 @@ def items_of(value: JsonValue, role: str = "user") -> list[ParsedItem]:
     if messages is None:
         return [_message(role, text_of(value))] if isinstance(value, str) else []
     found: list[JsonObject] = []
-    items: list[ParsedItem] = list(instructions_beside(value))
+    items: list[ParsedItem] = list(instructions_of(value))
     for message in messages:
         of_parts = _of_parts if _has_parts(message) else of_content if is_content(message) else None
         if of_parts is not None:

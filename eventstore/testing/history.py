@@ -144,7 +144,7 @@ def check_history(
     """Return what breaks a guarantee of the log; an empty list if all of them were kept.
 
     Args:
-        acknowledgements: the notes of all writers of the store, those of each writer in its order
+        acknowledgements: the notes of all writers of the store, each writer's in their order
         readings: what followers saw
         rows: all that is stored at the end, of the only tenant of the store
     """

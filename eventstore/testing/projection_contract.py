@@ -98,7 +98,7 @@ class ProjectionContract:
         assert self.answer(fold) == self.answer(fold) == self._answers(log)
 
     def test_no_event_is_changed(self, log: list[Recorded]) -> None:
-        """The events are those of others, too."""
+        """Others hold the same events."""
         before = repr(log)
         self._answers(log)
         assert repr(log) == before

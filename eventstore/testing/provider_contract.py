@@ -41,7 +41,7 @@ class ProviderContract:
     """Messages that a conversation begins with."""
 
     ignored_codes: ClassVar[Collection[str]] = ()
-    """Rules that are not looked at: those of a rule book that yours goes on from, tested there."""
+    """Rules that are not looked at: the rules of a rule book that yours extends, tested there."""
 
     def exchange(self, ids: list[str]) -> tuple[list[Any], list[Any]]:
         """Return the messages that make a call for each id, and those that answer in this order."""

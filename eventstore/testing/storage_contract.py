@@ -135,7 +135,7 @@ class StorageContract(ContractFixtures):
         assert append(storage, "chat", message("b"), version=1).position == first.position + 1
 
     def test_deciding_again_may_need_more_or_fewer_events(self, storage: Storage) -> None:
-        """Positions fit the stored events, not those of the first request."""
+        """Positions fit the stored events, not the first request."""
         append(storage, "chat", message("a"))
         more = [draft(message("b")), draft(message("c"))]
         append(storage, "chat", message("stale"), rebase=lambda _: more)
@@ -362,7 +362,7 @@ class StorageContract(ContractFixtures):
                 operation()
 
     def test_threads_share_a_storage(self, storage: Storage) -> None:
-        """Every append is stored, in one order; reads go on at the same time."""
+        """Every append is stored, in one order; reads continue at the same time."""
 
         def write(worker: int) -> None:
             own = 0
@@ -479,7 +479,7 @@ class SharedStorageContract(StorageContract):
         assert (mine.tenant, other.tenant) == ("", "other")
 
     def test_a_server_tells_one_time_to_all(self, open_storage: OpenStorage) -> None:
-        """A server's time goes on, in microseconds; without a server it is that of the machine."""
+        """A server's time runs, in microseconds; without a server it is the machine's."""
         ask, ask_other = open_storage().server_time, open_storage("other").server_time
         if ask is None or ask_other is None:
             assert (ask, ask_other) == (None, None)
