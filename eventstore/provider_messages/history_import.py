@@ -2,8 +2,8 @@
 
 An import may be repeated:
 
-1. Each message has a place: a digest over it and all messages before it.
-2. Its events are stored under ids that begin with the place, so the log itself says how far an
+1. Each message has a stem: a digest over it and all messages before it.
+2. Its events are stored under ids that begin with the stem, so the log itself says how far an
    import came.
 3. The same messages again add nothing, and a longer list adds its tail. Two imports at a time, or
    one that was killed and is repeated, store nothing twice.
@@ -131,7 +131,7 @@ class Import:
         done.skipped += known
         done.added += len(batch) - known
         done.events += len(written)
-        self._last = LastKnown(written[-1].version, batch[-1].place) if written else last
+        self._last = LastKnown(written[-1].version, batch[-1].stem) if written else last
         self._message_id = last_message_id(batch, self._message_id)
 
     def _events(

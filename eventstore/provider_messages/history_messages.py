@@ -1,6 +1,6 @@
-"""The messages of a history as an import takes them: what each says, and its place.
+"""The messages of a history as an import takes them: what each says, and its stem.
 
-The place is a digest over a message and all messages before it.
+The stem is a digest over a message and all messages before it.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
 class HistoryMessage(msgspec.Struct, frozen=True):
-    """A message, its place, and what it says."""
+    """A message, its stem, and what it says."""
 
-    place: bytes
+    stem: bytes
     items: list[ParsedItem]
     given: object = msgspec.UNSET
     """The message as JSON; unset for an item of the neutral model, which has no provider's form."""
@@ -68,7 +68,7 @@ class HistoryReader:
         self._provider = provider
         self._tests = (is_error, is_rejection)
         self._error_pattern = None if error_pattern is None else re.compile(error_pattern)
-        self._place = b""  # of the last message
+        self._stem = b""  # of the last message
 
     def read(self, message: object) -> HistoryMessage:
         """Return the next message; it is JSON, an SDK's object, or an item of the neutral model."""
@@ -82,10 +82,10 @@ class HistoryReader:
                 without_restorable_native(item, self._provider)
                 for item in parse([given], self._provider, *self._tests)
             ]
-        self._place = place_of(self._place, form)
+        self._stem = place_of(self._stem, form)
         if self._error_pattern is not None:
             items = [_judged_by_text(item, self._error_pattern) for item in items]
-        return HistoryMessage(self._place, items, given)
+        return HistoryMessage(self._stem, items, given)
 
     def _plain(self, message: Any) -> Any:
         """Return a message as JSON; a response that is not whole keeps what says so."""

@@ -1,6 +1,6 @@
 """What of a batch the log does not hold yet: where the log is in the history, and what follows.
 
-1. The events of a message are stored under ids that begin with its place. So the log itself says
+1. The events of a message are stored under ids that begin with its stem. So the log itself says
    how far an import came.
 2. What was recorded of the known calls may follow the last known message: decisions, starts, ends.
    Other messages and calls may not, nor events of another import (`ImportConflict`).
@@ -24,10 +24,10 @@ from eventstore.session import Session
 
 
 class LastKnown(msgspec.Struct, frozen=True):
-    """The last message that the log is known to have: its place, and the version of an event."""
+    """The last message that the log is known to have: its stem, and the version of an event."""
 
     version: int = 0
-    place: bytes = b""
+    stem: bytes = b""
 
 
 class NewEvents(msgspec.Struct):
@@ -52,14 +52,14 @@ def known_messages(
     """
     if state.version == last.version:
         return 0, last
-    firsts = [event_id_at(message.place, 0) for message in batch]
-    # The place of the last message covers all before it.
+    firsts = [event_id_at(message.stem, 0) for message in batch]
+    # The stem of the last message covers all before it.
     stored = session.known_ids(state.conversation_id, firsts[-1:]) or session.known_ids(
         state.conversation_id, firsts
     )
     for number in range(len(batch), 0, -1):
         if version := stored.get(firsts[number - 1]):
-            return number, LastKnown(version, batch[number - 1].place)
+            return number, LastKnown(version, batch[number - 1].stem)
     return 0, last
 
 
@@ -73,7 +73,7 @@ def check_continues(
     """
     if state.version == last.version:
         return
-    start = start_of_ids(last.place) if last.place else b""
+    start = start_of_ids(last.stem) if last.stem else b""
     for recorded in session.events(state.conversation_id, last.version):
         event_id = bytes.fromhex(recorded.event_id)
         is_said = isinstance(recorded.event, MessageAdded | ToolPending)
@@ -121,7 +121,7 @@ def events_of_new(
     for events, number in zip(converted.by_item, owners, strict=True):
         for event in events:
             made.events.append(event)
-            made.ids.append(event_id_at(new[number].place, counts[number]))
+            made.ids.append(event_id_at(new[number].stem, counts[number]))
             made.times.append(times[number])
             counts[number] += 1
     made.findings = [

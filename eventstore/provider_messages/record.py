@@ -25,7 +25,7 @@ from eventstore.providers.native_form import without_restorable_native
 from eventstore.providers.parsing import parse_own
 from eventstore.providers.registry import known_provider
 from eventstore.providers.response_facts import stated_facts
-from eventstore.providers.responses import refuse_fragments, response_place
+from eventstore.providers.responses import refuse_fragments, response_digest
 from eventstore.providers.to_events import to_events
 
 if TYPE_CHECKING:
@@ -78,9 +78,9 @@ def record(  # noqa: PLR0913 - each with a default
     if step is not None:
         return _of_step(step, new, event_ids, expected_version)
     if event_ids is None and (items or facts):  # a response may say nothing at all
-        place = response_place(message, items, provider)[:PLACE_BYTES]
-        if place:
-            response = NamedResponse(new, place, expected_version)
+        stem = response_digest(message, items, provider)[:PLACE_BYTES]
+        if stem:
+            response = NamedResponse(new, stem, expected_version)
             return Command(conversation_id, response.decide, response.result, exclusive=True)
     ids = [] if event_ids is None else event_ids_as_bytes(event_ids, len(event_ids))
 
@@ -102,11 +102,11 @@ def _of_step(
     """Record what a step of a run says; see `eventstore.append.places`."""
     if event_ids is not None:
         raise ValueError(f"step is {step!r}, and event_ids are given: pass one of them")
-    place = place_of_step(step, [content_of(item) for item in message.items])
+    stem = place_of_step(step, [content_of(item) for item in message.items])
     recording = Command(
         message.conversation_id, message.events, PendingAppend.tools, expected_version
     )
-    return stored_once(recording, place, step)
+    return stored_once(recording, stem, step)
 
 
 def record_messages(
@@ -146,7 +146,7 @@ def record_turn(
     the response is not whole, its calls fail. Ids of calls that were used before are qualified.
     `step` names a step of a run that may have to ask the model anew.
     """
-    place = place_of(b"turn", provider.encode(), response_id)
+    stem = place_of(b"turn", provider.encode(), response_id)
     why = None
     if responded is not None:
         why = why_not_whole(responded.provider, responded.finish_reason)
@@ -162,7 +162,7 @@ def record_turn(
         ]
         return [*events, *events_of_response(events, responded, state)]
 
-    return stored_once(Command(conversation_id, decide, PendingAppend.tools), place, step)
+    return stored_once(Command(conversation_id, decide, PendingAppend.tools), stem, step)
 
 
 def _ids_with_added(events: Sequence[Event], given: Sequence[bytes]) -> list[bytes]:

@@ -1,6 +1,7 @@
 """A response with an id. It is stored once, if it is told again with nothing said between.
 
-Its events are stored under ids that name it and its place: so it is recognised when it comes again.
+Its events are stored under ids that name it and the version that it follows. So it is recognised
+when it comes again.
 """
 
 from __future__ import annotations
@@ -21,22 +22,22 @@ from eventstore.provider_messages.message_events import NewMessage
 class NamedResponse:
     """A response that is to be recorded, unless the log has it as its last one."""
 
-    def __init__(self, message: NewMessage, place: bytes, expected_version: int | None) -> None:
+    def __init__(self, message: NewMessage, stem: bytes, expected_version: int | None) -> None:
         self._message = message
-        self._place = place
+        self._stem = stem
         self._expected_version = expected_version
         self._turn: int | None = None  # of the response, if the log has it
 
     def decide(self, state: ConversationState, look_up: LookUp) -> Sequence[Event]:
         """Return the events to store; none if the log has them."""
-        is_repeat = _repeats_last(state, self._place, self._message.facts)
+        is_repeat = _repeats_last(state, self._stem, self._message.facts)
         self._turn = state.turn if is_repeat else None
         if self._turn is not None:
             return ()
         if self._expected_version not in (None, state.version):
             raise VersionConflict(self._expected_version or 0, state.version)
         events = self._message.events(state, look_up)
-        here = _place_after(self._place, state.version)
+        here = _stem_after(self._stem, state.version)
         return IdentifiedEvents(events, event_ids_at(here, len(events)))
 
     def result(self, done: PendingAppend) -> list[Tool]:
@@ -46,20 +47,20 @@ class NamedResponse:
         return [tool for tool in done.look_up().values() if tool.turn == self._turn]
 
 
-def _repeats_last(state: ConversationState, place: bytes, facts: ModelResponded | None) -> bool:
+def _repeats_last(state: ConversationState, stem: bytes, facts: ModelResponded | None) -> bool:
     """Return whether a response is the last one of the conversation, told again."""
     if state.origin is None:
         return False
     version, given = state.origin
     event_id = bytes.fromhex(given) if isinstance(given, str) else given
-    # Older versions stored a response under its place alone.
-    known = (event_id_at(place, 0), event_id_at(_place_after(place, version - 1), 0))
+    # Older versions stored a response under its stem alone.
+    known = (event_id_at(stem, 0), event_id_at(_stem_after(stem, version - 1), 0))
     if event_id not in known or not state.may_be_repeated():
         return False
     last = state.last_of_turn
     return last is None or facts is None or tokens_agree(last, facts)
 
 
-def _place_after(place: bytes, version: int) -> bytes:
-    """Return the place of a response that follows a version of its conversation."""
-    return place_of(place, version.to_bytes(8, "big"))
+def _stem_after(stem: bytes, version: int) -> bytes:
+    """Return the stem of a response that follows a version of its conversation."""
+    return place_of(stem, version.to_bytes(8, "big"))

@@ -83,7 +83,7 @@ def is_response(message: object) -> bool:
     return any(member(message, holder) is not None for holder in RESPONSE_MEMBERS)
 
 
-def response_place(message: object, items: Sequence[ParsedItem], provider: str) -> bytes:
+def response_digest(message: object, items: Sequence[ParsedItem], provider: str) -> bytes:
     """Return what names a whole response: its id and what it says; empty if it has no id.
 
     The content counts, because some servers give every response the same id.

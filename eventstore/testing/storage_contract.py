@@ -11,19 +11,9 @@ import pytest
 from eventstore.append.event_ids import event_ids
 from eventstore.domain.anchors import anchor_of
 from eventstore.domain.calls import FunctionCall
-from eventstore.domain.events import (
-    Event,
-    Recorded,
-    ToolPending,
-    ToolRunning,
-    UnknownEvent,
-)
+from eventstore.domain.events import Event, Recorded, ToolPending, ToolRunning, UnknownEvent
 from eventstore.domain.fingerprint import digest
-from eventstore.errors import (
-    EventStoreError,
-    StoreClosed,
-    VersionConflict,
-)
+from eventstore.errors import EventStoreError, StoreClosed, VersionConflict
 from eventstore.storage.interface import Append, Appended, Draft, Storage
 from eventstore.testing.appending import (
     all_events,

@@ -179,10 +179,10 @@ def test_a_response_that_was_recorded_by_an_older_version_is_known(store: EventS
     """Its events are stored under what it says alone."""
     from eventstore.append.places import PLACE_BYTES, event_id_at
     from eventstore.providers.parsing import parse_own
-    from eventstore.providers.responses import response_place
+    from eventstore.providers.responses import response_digest
 
     chat, given = store.conversation("c"), response(call="c1")
-    place = response_place(given, parse_own(given, "openai"), "openai")[:PLACE_BYTES]
+    place = response_digest(given, parse_own(given, "openai"), "openai")[:PLACE_BYTES]
     source = store.conversation("source")
     source.record(given)
     events = [recorded.event for recorded in source.events()]
