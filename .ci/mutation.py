@@ -111,30 +111,30 @@ SAME = {
     ): "the garbage collector looks at what is in no circle",
     (
         "eventstore/subscriptions/feed.py",
-        "class Place(msgspec.Struct, frozen=True, gc=False):",
+        "class Bookmark(msgspec.Struct, frozen=True, gc=False):",
         "False -> True",
     ): "the garbage collector looks at what is in no circle",
     ("eventstore/subscriptions/feed.py", "lane = -1", "1 -> 2"): "no lane has either number",
     (
         "eventstore/subscriptions/feed.py",
-        "found = storage.anchors_at({lane: place.positions.get(lane, 0) for lane in asked})",
+        "found = storage.anchors_at({lane: bookmark.positions.get(lane, 0) for lane in asked})",
         "0 -> 1",
-    ): "a place has a position for each of its anchors",
+    ): "a bookmark has a position for each of its anchors",
     (
         "eventstore/subscriptions/feed.py",
         "lane = recorded.lane",
         "lane = recorded.lane -> nothing",
-    ): ("the place is noted at each event, and is the same"),
+    ): ("the bookmark is noted at each event, and is the same"),
     (
         "eventstore/subscriptions/feed.py",
-        "self._place = self._place.after(page[-1:])",
+        "self._bookmark = self._bookmark.after(page[-1:])",
         "1 -> 2",
     ): "a page is of one lane, and its last event counts",
     (
         "eventstore/subscriptions/feed.py",
-        "place.positions.get(lane, 0),",
+        "bookmark.positions.get(lane, 0),",
         "0 -> 1",
-    ): "a place has a position for each of its anchors",
+    ): "a bookmark has a position for each of its anchors",
     (
         "projections/history/collapse.py",
         "if len(ended) > 1:",
