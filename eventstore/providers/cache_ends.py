@@ -1,4 +1,4 @@
-"""Where the requests of a conversation ended: the places that a provider's cache can go on from.
+"""Where the requests of a conversation ended: where a provider's cache can continue.
 
 A request is cached up to a mark. The next request reads what is cached up to a mark of its own, or
 up to a few blocks before it. So two marks are enough in the messages, at the end of
@@ -15,12 +15,12 @@ from eventstore.domain.json_types import JsonObject
 
 
 def ends_of_requests(messages: Sequence[JsonObject]) -> list[int]:
-    """Return the places of the last messages of the request before, and of this request."""
+    """Return the indices of the last messages of the request before, and of this request."""
     roles = [message["role"] for message in messages]
     after = [*roles[1:], None]
     ends = [
-        place
-        for place, (role, then) in enumerate(zip(roles, after, strict=True))
+        index
+        for index, (role, then) in enumerate(zip(roles, after, strict=True))
         if role == "user" and then != "user"
     ]
     return ends[-2:]

@@ -61,9 +61,9 @@ def _with_sources(turn: Turn, provider: str, changes: list[Change]) -> tuple[Par
     if not sources or not words:
         return turn.parts
     parts = list(turn.parts)
-    for place, citations in enumerate(cited):
+    for index, citations in enumerate(cited):
         if any(_sources(citations)):
-            parts[place] = _without_citations(parts[place])
+            parts[index] = _without_citations(parts[index])
     parts[words[-1]] = Text(f"{_said(parts[words[-1]])}\n\nSources: {', '.join(sources)}")
     rest = ", ".join(dict.fromkeys(_other_members([*cited, *beside])))
     why = "the addresses of what a text cites stand under it" + (rest and f", without {rest}")

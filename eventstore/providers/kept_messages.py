@@ -64,22 +64,22 @@ class KeptMessages:
 
         What was changed goes to `changes`: first that of the ids, then that of the messages.
         """
-        made, place = new, 0
+        made, done = new, 0
         ids: Ids = []
         of_ids: list[Change] = []
         of_messages: list[Change] = []
         begun = self._beginning
         if begun is not None and begun.is_of(turns):
-            made, place = copy_json(begun.made), len(begun.turns)
+            made, done = copy_json(begun.made), len(begun.turns)
             ids, of_ids, of_messages = begun.ids, [*begun.of_ids], [*begun.of_messages]
         settled = len(turns) - LAST_TURNS
-        if settled - place >= NEW_TURNS and not self._is_last:
-            some = turns[place:settled]
+        if settled - done >= NEW_TURNS and not self._is_last:
+            some = turns[done:settled]
             own = name(some, ids, of_ids)
             add(made, some, own, of_messages)
-            place, ids = settled, [*ids, *own]
-            self._keep(turns[:place], ids, made, of_ids, of_messages)
-        last = turns[place:]
+            done, ids = settled, [*ids, *own]
+            self._keep(turns[:done], ids, made, of_ids, of_messages)
+        last = turns[done:]
         add(made, last, name(last, ids, of_ids), of_messages)
         changes += of_ids
         changes += of_messages

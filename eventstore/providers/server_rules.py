@@ -95,9 +95,9 @@ def _developers(history: _History) -> Iterator[Fault]:
 def _images(history: _History) -> Iterator[Fault]:
     """Check OA16: no message shows an image."""
     for number, message in enumerate(history):
-        for place, part in enumerate(list_or_empty(message.get("content"))):
+        for index, part in enumerate(list_or_empty(message.get("content"))):
             if members_of(part).get("type") == "image_url":
-                yield f"messages[{number}].content[{place}]", ""
+                yield f"messages[{number}].content[{index}]", ""
 
 
 def _reasoning(history: _History) -> Iterator[Fault]:
@@ -138,13 +138,13 @@ def _unsigned(history: _History) -> Iterator[Fault]:
             start = number
     for number, content in enumerate(history[start:], start):
         calls = (
-            (place, members_of(part))
-            for place, part in enumerate(list_or_empty(content.get("parts")))
+            (index, members_of(part))
+            for index, part in enumerate(list_or_empty(content.get("parts")))
             if _holds(members_of(part), _CALL)
         )
-        for place, part in islice(calls, 1):
+        for index, part in islice(calls, 1):
             if not _holds(part, _SIGNATURE):
-                yield f"contents[{number}].parts[{place}]", ""
+                yield f"contents[{number}].parts[{index}]", ""
 
 
 _CALL: Final = ("functionCall", "function_call")
