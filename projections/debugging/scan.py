@@ -17,7 +17,8 @@ from eventstore import FunctionCall, MessageAdded, Recorded, Text, ToolPending
 from eventstore.domain.credentials import without_credentials
 from eventstore.domain.one_line import one_line
 from projections.debugging.call_facts import CallFacts, LogFacts
-from projections.debugging.suspects import group_errors, loop_text
+from projections.debugging.error_groups import group_errors
+from projections.debugging.loops import loop_text
 from projections.formatting import NotebookText, arguments_text, duration, plural
 from projections.repeats.projection import repeats
 

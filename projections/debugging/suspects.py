@@ -13,18 +13,20 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 import msgspec
 
 from eventstore import RunEnded
 from eventstore.domain.finish_reasons import Ending, ending_of
-from eventstore.domain.json_types import is_json_object
 from eventstore.domain.one_line import one_line
 from projections.debugging.call_facts import CallError, CallFacts, LogFacts
+from projections.debugging.error_groups import ErrorGroup, error_kind
 from projections.debugging.error_line import error_line, same_error_key
+from projections.debugging.loops import loop_span, loop_text, loop_weight
+from projections.debugging.result_faults import mismatch, truncation_weight
 from projections.formatting import NotebookText, arguments_text, plural
-from projections.repeats.projection import Cycle, Finding, Repeat
+from projections.projection import Anomaly
+from projections.repeats.projection import Finding, Repeat
 
 
 class Cause(NotebookText, msgspec.Struct, frozen=True, gc=False):
@@ -48,77 +50,6 @@ class Cause(NotebookText, msgspec.Struct, frozen=True, gc=False):
         return f"version {self.version}: {self.text}"
 
 
-class ErrorGroup(msgspec.Struct, gc=False):
-    """Errors with the same error line, in the order of the log."""
-
-    line: str
-    kind: str
-    errors: list[CallError] = []
-    recovered: list[CallError] = []
-
-    @property
-    def first(self) -> CallError:
-        """The first of them."""
-        return self.errors[0]
-
-    @property
-    def last(self) -> CallError:
-        """The last of them."""
-        return self.errors[-1]
-
-
-_KINDS = (
-    (
-        "context",
-        (
-            r"context.?(?:length|window|size|limit|overflow)|maximum context|"
-            r"(?:prompt|input) is too long|"
-            r"too many (?:input )?tokens|token limit|maximum (?:number of )?(?:input )?tokens|"
-            r"request too large|tokens? > \d|exceeds? .{0,40}\btokens?\b"
-        ),
-    ),
-    (
-        "interrupted",
-        (
-            r"permission prompt was aborted|(?:request|tool use) (?:was )?interrupted|"
-            r"(?:rejected|denied|cancell?ed|aborted|interrupted) by (?:the )?user|"
-            r"user (?:rejected|denied|aborted|cancell?ed|doesn't want)|command aborted|"
-            r"(?:approval|confirmation) .{0,30}(?:aborted|cancell?ed|denied|timed out|expired)"
-        ),
-    ),
-    (
-        "quota",
-        (
-            r"quota|billing|insufficient.?(?:funds|credit)|\b402\b|payment required|credit balance|"
-            r"rate.?limit|\b429\b|too many requests"
-        ),
-    ),
-    (
-        "auth",
-        (
-            r"\b401\b|\b403\b|unauthori[sz]ed|forbidden|authenticat(?:e|ion)\b.{0,40}"
-            r"(?:fail|requir|error|expired|invalid|must)|(?:invalid|incorrect|missing|no).{0,12}(?:api.?key|password)|"
-            r"(?:token|session|credentials?|certificate|key|login|password|cookie|signature)s?\b.{0,30}"
-            r"\b(?:expired|revoked|invalid)|expired.{0,12}(?:token|session|credential|key|login|cert)|"
-            r"not logged in|please log ?in|/login|\bE401\b|\bE403\b|invalid_grant|invalid.token|"
-            r"ENEEDAUTH"
-        ),
-    ),
-    (
-        "json",
-        (
-            r"unexpected end of (?:json|input|data)|unterminated string|json ?decode|"
-            r"(?:invalid|malformed|truncated|incomplete|unparsable).{0,12}json|in JSON at position|"
-            r"EOF while parsing|input data was truncated|not (?:a |valid )+json|"
-            r"expecting (?:value|property name|',' delimiter)"
-        ),
-    ),
-)
-_KIND_OF = re.compile("|".join(f"(?P<{name}>{pattern})" for name, pattern in _KINDS), re.IGNORECASE)
-_CODE = re.compile(
-    r"^npm (?:error|ERR!) code (?:(?P<auth>E401|E403|ENEEDAUTH)|(?P<quota>E429))", re.MULTILINE
-)
-_MAX_CODE_CHARACTERS = 20_000
 _SAYS_NOTHING = re.compile(
     r"(?:command |process )?(?:failed with |exited with )?exit(?:ed)?(?: with)?[ -]?"
     r"(?:code|status)?:? ?-?\d+\W*$|error\W*$",
@@ -126,22 +57,9 @@ _SAYS_NOTHING = re.compile(
 )
 
 _WEIGHTS = {"context": 92, "auth": 80, "quota": 79, "json": 74, "interrupted": 66, "error": 56}
-_SHORT_CHARACTERS = 500
-_MAX_LONG_ERRORS = 300
-"""Long errors of a log that are read line by line: the first third of them, and the last two."""
-
 _MIN_LARGE_CHARACTERS = 200_000
 _MIN_TWIN_CHARACTERS, _TWINS = 120, 2
 """Only data is compared: a constant answer, such as "saved", is that of many calls."""
-_MAX_ECHO_CHARACTERS = 20_000
-_ECHOED = re.compile(
-    r"(?:^|_)(?:id|ids|key|number|no|code|email|date|order|city|location|path|url|symbol|user|"
-    r"customer|account)$|Id$|Number$|Code$|Key$"
-)
-_CREATES = re.compile(r"(?:create|add|insert|new|copy|duplicate|fork)(?:$|[_.A-Z-])")
-"""Tools whose result has an id of its own."""
-_MIN_FILE_LINES = 3
-"""Lines of JSON that breaks off which are a part of a file, as a tool was asked for."""
 _ENDINGS: dict[Ending, tuple[str, str]] = {
     "truncated": ("truncated", "cut off"),
     "withheld": ("refused", "withheld"),
@@ -149,30 +67,6 @@ _ENDINGS: dict[Ending, tuple[str, str]] = {
     "broken": ("truncated", "ended by an error"),
 }
 """The kind of cause, and its words, of a response that is not whole."""
-
-_MIN_RUN, _LONG_RUN, _LONGER_RUN = 3, 5, 10
-
-
-def group_errors(facts: LogFacts) -> list[ErrorGroup]:
-    """Return the errors of a log by their error lines, in the order of the last of each group."""
-    completed = _last_completions(facts)
-    long = [error for error in facts.errors if len(error.text) > _SHORT_CHARACTERS]
-    left_out = long[_MAX_LONG_ERRORS // 3 : -2 * _MAX_LONG_ERRORS // 3]
-    unread = {error.version for error in left_out}
-    groups: dict[str, ErrorGroup] = {}
-    for error in facts.errors:
-        if error.version in unread:
-            continue
-        line = error_line(error.text)
-        key = same_error_key(line)
-        group = groups.get(key)
-        if group is None:
-            group = groups[key] = ErrorGroup(line, _kind_of(error, line), [], [])
-        group.line = line
-        group.errors.append(error)
-        if _is_recovered(error, completed):
-            group.recovered.append(error)
-    return sorted(groups.values(), key=lambda group: group.last.version)
 
 
 def _later_successes(facts: LogFacts) -> dict[str, int]:
@@ -184,36 +78,11 @@ def _later_successes(facts: LogFacts) -> dict[str, int]:
     return found
 
 
-def _last_completions(facts: LogFacts) -> dict[str, int]:
-    """Return for each fingerprint the version of its last completion that says no error."""
-    completed: dict[str, int] = {}
-    for call in facts.calls.values():
-        if call.status == "completed" and not call.is_error and call.fingerprint:
-            completed[call.fingerprint] = max(completed.get(call.fingerprint, 0), call.ended)
-    return completed
-
-
-def _is_recovered(error: CallError, completed: dict[str, int]) -> bool:
-    call = error.call
-    if call is None or call.fingerprint is None:
-        return False
-    return completed.get(call.fingerprint, 0) > error.version
-
-
-def _kind_of(error: CallError, line: str) -> str:
-    if error.kind in ("auth", "quota"):
-        return error.kind
-    if error.kind == "rate_limit":
-        return "quota"
-    match = _KIND_OF.search(line) or _CODE.search(error.text, 0, _MAX_CODE_CHARACTERS)
-    return match.lastgroup or "error" if match is not None else "error"
-
-
 class Suspects:
     """The causes that the facts of one conversation suggest."""
 
     def __init__(
-        self, facts: LogFacts, groups: list[ErrorGroup], loops: list[Finding], damage: list[Any]
+        self, facts: LogFacts, groups: list[ErrorGroup], loops: list[Finding], damage: list[Anomaly]
     ) -> None:
         self._facts = facts
         self._groups = groups
@@ -271,7 +140,7 @@ class Suspects:
         line = error_line(failure.message)
         if any(same_error_key(g.line) == same_error_key(line) for g in self._groups):
             return  # a call's failure ended the run: it is heavier than this
-        kind = _kind_of(CallError(ended.version, failure.message, str(failure.kind)), line)
+        kind = error_kind(CallError(ended.version, failure.message, str(failure.kind)), line)
         if kind == "context":
             yield self._context(ended.version, line, (ended.version,), 98)
             return
@@ -422,10 +291,10 @@ class Suspects:
 
     def _loop_causes(self) -> Iterator[Cause]:
         for loop in self._loops:
-            first, last = _span(loop)
+            first, last = loop_span(loop)
             name = loop.call.name if isinstance(loop, Repeat) else loop.calls[0].name
             text = f"a loop: {loop_text(loop)}"
-            yield Cause("loop", first, (first, last), text, _loop_weight(loop), None, name)
+            yield Cause("loop", first, (first, last), text, loop_weight(loop), None, name)
 
     # results in the wrong place
 
@@ -461,12 +330,12 @@ class Suspects:
         for call in self._facts.calls.values():
             result = call.result
             if type(result) is str:
-                if (weight := _truncation(result)) is not None:
+                if (weight := truncation_weight(result)) is not None:
                     text = f"the result of {call.name} is JSON that breaks off: {result[-40:]!r}"
                     yield self._result("truncated", call, text, weight)
                 if len(result) > _MIN_TWIN_CHARACTERS and result[0] in "{[":
                     twins.setdefault((call.name, result), []).append(call)
-            if (problem := _echo_problem(call)) is not None:
+            if (problem := mismatch(call)) is not None:
                 yield self._result("mismatch", call, f"{_name(call)} {problem}", 70)
         yield from self._twins(twins.values())
         size, at = self._facts.largest
@@ -532,84 +401,3 @@ def _cause(
 
 def _name(call: CallFacts) -> str:
     return f"{call.name} {arguments_text(call.edit or call.call, 48)}"
-
-
-def loop_text(loop: Finding) -> str:
-    """Return a repeat or a cycle on one line, with the versions between which it goes on."""
-    first, last = _span(loop)
-    if isinstance(loop, Cycle):
-        calls = " > ".join(f"{call.name} {arguments_text(call, 30)}" for call in loop.calls)
-        text = f"{calls} {loop.run:,} times round"
-    else:
-        times = loop.run if loop.run >= _MIN_RUN else loop.between_users
-        same = ", always the same answer" if loop.same_answer else ""
-        text = f"{loop.call.name} {arguments_text(loop.call, 60)} {times:,} times{same}"
-    return f"{text} (versions {first} to {last})"
-
-
-def _span(loop: Finding) -> tuple[int, int]:
-    """Return the versions of the first and the last request of a loop."""
-    if isinstance(loop, Cycle) or loop.run >= _MIN_RUN:
-        return loop.run_first.version, loop.run_last.version
-    return loop.first.version, loop.last.version
-
-
-def _loop_weight(loop: Finding) -> int:
-    if isinstance(loop, Cycle):
-        return 84 if loop.current_run >= _MIN_RUN else 56
-    same = bool(loop.same_answer)
-    if loop.run >= _MIN_RUN:
-        if loop.current_run == loop.run:
-            return 89 if loop.run >= _LONG_RUN else 82
-        if loop.run >= _LONGER_RUN:
-            return 83
-        return (74 if same else 70) if loop.run >= _LONG_RUN else (62 if same else 48)
-    return 58 if same and loop.between_users >= _LONG_RUN else 22
-
-
-def _truncation(text: str) -> int | None:
-    """Return the weight of a result that is JSON without its end; None for any other text."""
-    if text[:1] not in ("{", "[") or text[-1:] in ("}", "]"):
-        return None
-    try:
-        msgspec.json.decode(text)
-    except (ValueError, RecursionError) as error:
-        if "truncated" not in str(error):
-            return None
-        return 72 if text.count("\n") < _MIN_FILE_LINES else 34
-    return None
-
-
-def _echo_problem(call: CallFacts) -> str | None:
-    """Return why a result cannot be that of the call: it names another value for an argument."""
-    arguments = (call.edit or call.call).arguments
-    result = call.result
-    if not is_json_object(arguments) or call.errors or _CREATES.match(call.name):
-        return None
-    for key, asked in arguments.items():
-        if type(asked) not in (str, int) or not _ECHOED.search(key):
-            continue
-        found = _echo(result, key, asked)
-        if found is not None:
-            return f"got the result of another {key}: {one_line(found, 40)}"
-    return None
-
-
-def _echo(result: object, key: str, asked: str | int) -> str | None:
-    """Return the other value that a result has for a member, or None."""
-    if isinstance(result, str):
-        if result[:1] != "{" or len(result) > _MAX_ECHO_CHARACTERS or f'"{key}":' not in result:
-            return None
-        try:
-            result = msgspec.json.decode(result)
-        except (ValueError, RecursionError):
-            return None
-    found = result.get(key) if is_json_object(result) else None
-    if not isinstance(found, str | int) or isinstance(found, bool):
-        return None
-    text, wanted = str(found), str(asked)
-    if not text or text in wanted or wanted in text or text.casefold() == wanted.casefold():
-        return None
-    if text.endswith(wanted.removeprefix("./").removeprefix("../")):
-        return None  # a path from another folder
-    return text

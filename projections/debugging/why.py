@@ -15,13 +15,9 @@ from eventstore import MessageAdded, Recorded, RunEnded, RunStarted, ToolPending
 from eventstore.domain.one_line import one_line
 from projections.current_tools import CurrentTools
 from projections.debugging.call_facts import CallFacts, LogFacts
-from projections.debugging.suspects import (
-    Cause,
-    ErrorGroup,
-    Suspects,
-    group_errors,
-    loop_text,
-)
+from projections.debugging.error_groups import ErrorGroup, group_errors
+from projections.debugging.loops import loop_text
+from projections.debugging.suspects import Cause, Suspects
 from projections.formatting import NotebookText, plural, usage_text, utc_text
 from projections.repeats.projection import Finding, Repeats
 

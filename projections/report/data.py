@@ -9,8 +9,8 @@ import msgspec
 from eventstore import ModelResponded, Recorded
 from eventstore.providers import AnyProvider
 from projections.debugging.call_facts import LogFacts
+from projections.debugging.loops import loop_text
 from projections.debugging.scan import RULES, ScanFinding, loops, scan
-from projections.debugging.suspects import loop_text
 from projections.debugging.why import Diagnosis, why
 from projections.history.projection import model_history
 from projections.repeats.projection import Finding
