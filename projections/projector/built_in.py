@@ -6,6 +6,8 @@ They share a generation, a checkpoint and the table of conversations.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
+from functools import cache, partial
 from typing import TYPE_CHECKING, Protocol
 
 from eventstore import Recorded
@@ -18,7 +20,7 @@ from projections.projector.conversations_table import (
 from projections.projector.schema import FORMAT, USAGE_FORMAT
 from projections.projector.settings import DEFAULT_SETTINGS
 from projections.projector.statistics_table import StoredStatistics
-from projections.projector.table_projection import ProjectedLane
+from projections.projector.table_projection import ProjectedLane, Reading
 from projections.projector.tools_table import StoredTools
 from projections.projector.usage_table import StoredUsage
 
@@ -41,6 +43,7 @@ class View(Protocol):
     def load(
         self,
         lane: ProjectedLane,
+        reading: Reading,
         conversations: dict[str, StoredConversation],
         events: Sequence[Recorded],
     ) -> None:
@@ -123,17 +126,20 @@ class BuiltInProjection:
         if state is None:
             state = self._state(lane)
         names = {recorded.conversation_id for recorded in events}
-        if missing := names - state.conversations.keys():
-            self._load_conversations(lane, missing, events, state.conversations)
-        conversations = {name: state.conversations[name] for name in names}
-        state.changed |= conversations
-        for view in state.views:
-            view.load(lane, conversations, events)
+        with ExitStack() as stack:
+            reading = cache(partial(stack.enter_context, lane.reading()))
+            if missing := names - state.conversations.keys():
+                self._load_conversations(lane, reading, missing, events, state.conversations)
+            conversations = {name: state.conversations[name] for name in names}
+            state.changed |= conversations
+            for view in state.views:
+                view.load(lane, reading, conversations, events)
         return state
 
     def _load_conversations(
         self,
         lane: ProjectedLane,
+        reading: Reading,
         names: set[str],
         events: Iterable[Recorded],
         conversations: dict[str, StoredConversation],
@@ -146,10 +152,9 @@ class BuiltInProjection:
             if recorded.version == 1 and recorded.position > lane.position
         }
         if older := names - begun:
-            with lane.reading() as connection:
-                conversations |= load_conversations(
-                    connection, lane.key, older, with_requests=self._has_statistics
-                )
+            conversations |= load_conversations(
+                reading(), lane.key, older, with_requests=self._has_statistics
+            )
         for recorded in events:
             name = recorded.conversation_id
             if name not in conversations:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from struct import pack, unpack
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from projections.projector import schema
 from projections.projector.queries import Row, insert_rows, select_keys, update_rows
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from eventstore import Tool
-    from projections.projector.statistics_rows import StoredCall
+    from projections.statistics.counters import CountedStatus, FingerprintCounter, LiveCall
     from projections.statistics.usage_counters import ConversationUsage
 
 REQUESTS_PER_PAGE = 512
@@ -38,6 +38,13 @@ class StoredTool:
         self.changed_at = 0
 
 
+class RestingCall(NamedTuple):
+    """An open call as it was stored: the call, and what it was counted as."""
+
+    call: LiveCall
+    counted: CountedStatus
+
+
 class StoredConversation:
     """One conversation: its number in the lane, what it has asked for, and its last version.
 
@@ -45,11 +52,13 @@ class StoredConversation:
         version: the last version that the statistics have applied.
         tools_version: the last version that the tools have applied.
         usage: its last turn and version, where usage is projected.
+        turn_row: that turn as it is stored; None if it is not.
         is_stored: it has a row.
         is_new: it began since the state was loaded, so that all its open calls are in memory.
         tools: those of its calls that the projection of tools has in memory.
         calls: the open calls that the statistics have changed since the last commit.
         resting: the open calls that the statistics have in memory and did not change.
+        resumed: those that they have changed since, as they were stored.
         requests: what it has asked for, 8 bytes of each fingerprint.
         unstored_requests: those of them that no row holds yet, in their order.
         last_page: the row that holds the newest requests.
@@ -65,8 +74,10 @@ class StoredConversation:
         "number",
         "requests",
         "resting",
+        "resumed",
         "tools",
         "tools_version",
+        "turn_row",
         "unstored_requests",
         "usage",
         "version",
@@ -80,9 +91,11 @@ class StoredConversation:
         self.is_stored = is_stored
         self.is_new = not is_stored
         self.usage: ConversationUsage | None = None
+        self.turn_row: str | None = None
         self.tools: dict[str, StoredTool] = {}
-        self.calls: dict[str, StoredCall] = {}
-        self.resting: dict[str, StoredCall] = {}
+        self.calls: dict[str, LiveCall] = {}
+        self.resting: dict[str, RestingCall] = {}
+        self.resumed: dict[str, RestingCall] = {}
         self.requests: set[int] = set()
         self.unstored_requests: list[int] = []
         self.last_page = b""
@@ -93,9 +106,25 @@ class StoredConversation:
         used = self.usage.version if self.usage else 0
         return max(self.version, self.tools_version, used)
 
-    def has_open(self, call_id: str) -> bool:
-        """Return whether the statistics have a call in memory."""
-        return call_id in self.calls or call_id in self.resting
+    def knows(self, call_id: str) -> bool:
+        """Return whether the statistics need not load a call.
+
+        One that was resolved since the last commit has its row still, and is not open.
+        """
+        return call_id in self.calls or call_id in self.resting or call_id in self.resumed
+
+    def resume(self, call_id: str) -> LiveCall | None:
+        """Return an open call that was stored, and count it with the changed ones; else None."""
+        resting = self.resting.pop(call_id, None)
+        if resting is None:
+            return None
+        self.calls[call_id] = resting.call
+        self.resumed[call_id] = resting
+        return resting.call
+
+    def note_request(self, fingerprint: FingerprintCounter) -> bool:
+        """Note that it asks for a call; return whether it had asked for the same before."""
+        return self.add_request(_short(fingerprint.fingerprint))
 
     def add_request(self, short_fingerprint: int) -> bool:
         """Note that it asks for a call; return whether it had asked for the same before."""
@@ -181,6 +210,14 @@ def _fill_pages(conversation: StoredConversation) -> Iterator[tuple[int, bool]]:
         conversation.last_page = before + pack(f">{len(some)}Q", *some)
         yield page, filled == 0
         place += len(some)
+
+
+def _short(fingerprint: str) -> int:
+    """Return 8 bytes of a fingerprint."""
+    try:
+        return int(fingerprint[3:19], 16)
+    except ValueError:  # of a later scheme
+        return int.from_bytes(key_of(fingerprint)[:8], "big")
 
 
 def _unpacked(page: bytes) -> tuple[int, ...]:

@@ -13,15 +13,13 @@ from projections.projector import schema
 from projections.projector.checkpoint import Totals
 from projections.projector.queries import select_rows, select_span
 from projections.projector.statistics_rows import (
-    COUNTER_FIELDS,
     Bucket,
-    StoredFingerprint,
     decode_fingerprints,
     decode_kind,
     tool_counter,
 )
-from projections.statistics.counters import ErrorKindCounter, FingerprintCounter
-from projections.statistics.projection import MAX_ANOMALIES, ErrorStatistics
+from projections.statistics.counts import Counts
+from projections.statistics.fold import MAX_ANOMALIES
 from projections.statistics.results import ErrorKindStatistics, Statistics, ToolStatistics
 
 if TYPE_CHECKING:
@@ -44,73 +42,24 @@ class TimeBucket(msgspec.Struct, frozen=True):
     by_kind: dict[str, ErrorKindStatistics]
 
 
-class _Sum(ErrorStatistics):
-    """What the rows of all lanes add up to."""
-
-    def __init__(self, totals: Iterable[Totals] = ()) -> None:
-        super().__init__()
-        self._conversations = 0
-        for one in totals:
-            self._conversations += one.conversations
-            self._events += one.events
-            self._forgotten += one.forgotten
-            self._anomaly_count += one.anomaly_count
-            self._anomalies += one.anomalies
-        del self._anomalies[MAX_ANOMALIES:]
-
-    def _count_live_calls(self) -> None:
-        """Leave them: the rows have counted them already."""
-
-    def include(
-        self, buckets: Iterable[Bucket], fingerprints: Iterable[StoredFingerprint] = ()
-    ) -> _Sum:
-        """Add the counts of buckets and of fingerprints."""
-        for bucket in buckets:
-            for name, counter in bucket.tools.items():
-                self._tool_counter(name, 0).include(counter)
-            for kind, kind_counter in bucket.kinds.items():
-                _add_kind(self._kinds.setdefault(kind, ErrorKindCounter()), kind_counter)
-        for fingerprint in fingerprints:
-            known = self._fingerprints.setdefault(fingerprint.fingerprint, fingerprint)
-            if known is not fingerprint:
-                _add_fingerprint(known, fingerprint)
-        return self
-
-    def result(self) -> Statistics:
-        """Return the sum."""
-        return msgspec.structs.replace(super().result(), conversations=self._conversations)
-
-
-def _add_kind(counter: ErrorKindCounter, other: ErrorKindCounter) -> None:
-    counter.retried += other.retried
-    counter.recovered += other.recovered
-    counter.terminal += other.terminal
-    for tool, count in other.tools.items():
-        counter.tools[tool] = counter.tools.get(tool, 0) + count
-
-
-def _add_fingerprint(counter: FingerprintCounter, other: FingerprintCounter) -> None:
-    for name in COUNTER_FIELDS:
-        value = getattr(other, name)
-        if isinstance(value, int):
-            setattr(counter, name, getattr(counter, name) + value)
-    for kind, count in (other.failures or {}).items():
-        counter.failed(kind, count)
-    for source, count in (other.rejections or {}).items():
-        counter.rejected(source, count)
-    for outcome, count in (other.settlements or {}).items():
-        counter.settled(outcome, count)
-    counter.arguments = counter.arguments or other.arguments
-
-
 def read_statistics(connection: Connection, generation: int) -> Statistics:
     """Return the numbers of all lanes and all time."""
     where = {"projection": generation}
     rows = select_rows(connection, schema.checkpoints, ("totals",), where, ("lane",))
     totals = [msgspec.json.decode(text, type=Totals) for (text,) in rows]
+    counts = _sum_of(_read_buckets(connection, generation))
     rows = select_rows(connection, schema.call_statistics, ("body",), where, ("lane",))
-    fingerprints = [counter for (body,) in rows for counter in decode_fingerprints(body)]
-    return _Sum(totals).include(_read_buckets(connection, generation), fingerprints).result()
+    for (body,) in rows:
+        for counter in decode_fingerprints(body):
+            counts.add_fingerprint(counter)
+    anomalies = [anomaly for lane in totals for anomaly in lane.anomalies]
+    return counts.statistics(
+        events=sum(lane.events for lane in totals),
+        conversations=sum(lane.conversations for lane in totals),
+        forgotten=sum(lane.forgotten for lane in totals),
+        anomaly_count=sum(lane.anomaly_count for lane in totals),
+        anomalies=tuple(anomalies[:MAX_ANOMALIES]),
+    )
 
 
 def read_timeline(
@@ -137,8 +86,8 @@ def _read_buckets(
         connection, schema.tool_statistics, columns, where, since, until
     ):
         bucket = buckets.setdefault((lane, starts_at), Bucket(starts_at))
-        name, counter = tool_counter(body, bucket)
-        bucket.tools[name] = counter
+        counter = tool_counter(body, bucket)
+        bucket.tools[counter.name_only.name] = counter
     kind_columns = ("lane", "starts_at", "kind", "body")
     for lane, starts_at, kind, body in select_span(
         connection, schema.kind_statistics, kind_columns, where, since, until
@@ -148,8 +97,19 @@ def _read_buckets(
     return [buckets[key] for key in sorted(buckets)]
 
 
+def _sum_of(buckets: Iterable[Bucket]) -> Counts:
+    """Return what the counters of all these buckets add up to."""
+    counts = Counts()
+    for bucket in buckets:
+        for name, counter in bucket.tools.items():
+            counts.add_tool(name, counter)
+        for kind, kind_counter in bucket.kinds.items():
+            counts.add_kind(kind, kind_counter)
+    return counts
+
+
 def _time_bucket(start: int, width: int, buckets: Iterable[Bucket]) -> TimeBucket:
-    numbers = _Sum().include(buckets).result()
+    numbers = _sum_of(buckets).statistics()
     return TimeBucket(
         start=_datetime_of(start),
         end=_datetime_of(start + width),

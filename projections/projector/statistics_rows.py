@@ -6,7 +6,7 @@ The names of the fields are those of the stored JSON.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
@@ -53,50 +53,26 @@ class StoredDurations(msgspec.Struct, gc=False, omit_defaults=True):
 
 
 class Bucket(msgspec.Struct):
-    """One time bucket of one lane: the counters of its tools and error kinds."""
+    """One time bucket of one lane: the counters of its tools and error kinds.
+
+    `changed` are the tools whose counts have changed since the last commit, or are about to.
+    """
 
     starts_at: int
-    tools: dict[str, BucketCounter] = {}
+    tools: dict[str, ToolCounter] = {}
     kinds: dict[ErrorKind, ErrorKindCounter] = {}
+    changed: set[str] = set()
     stored_tools: set[str] = set()
     stored_kinds: set[str] = set()
 
-
-class BucketCounter(ToolCounter, gc=True, kw_only=True):
-    """The counts of a tool in a bucket; `is_changed`: since the last commit, or about to be."""
-
-    bucket: Bucket
-    is_changed: bool = False
-
-
-class StoredFingerprint(FingerprintCounter, gc=False, omit_defaults=True):
-    """The counts of one fingerprint, which are stored as they are."""
-
-    fingerprint: str = ""
-
-    @property
-    def short(self) -> int:
-        """8 bytes of the fingerprint."""
-        try:
-            return int(self.fingerprint[3:19], 16)
-        except ValueError:  # of a later scheme
-            return int.from_bytes(key_of(self.fingerprint)[:8], "big")
-
-
-class CountedStatus(NamedTuple):
-    """The status that an open call was counted with, and the counters."""
-
-    tool_counter: Counter
-    fingerprint_counter: Counter
-    status: str
-    kind: ErrorKind | None
-    runs_again: bool
-
-
-class StoredCall(LiveCall, gc=False):
-    """An open or failed call; `counted` is its status when it was stored last."""
-
-    counted: CountedStatus | None = None
+    def tool(self, name: str) -> ToolCounter:
+        """Return the counter of a tool, which is about to change."""
+        self.changed.add(name)
+        counter = self.tools.get(name)
+        if counter is None:
+            counter = ToolCounter(name_only=FunctionCall(name, None), kinds=self.kinds)
+            self.tools[name] = counter
+        return counter
 
 
 class OpenCallBody(msgspec.Struct, gc=False, omit_defaults=True):
@@ -127,9 +103,10 @@ class _ToolBody(Counter, gc=False, omit_defaults=True):
 
 
 COUNTER_FIELDS = tuple(Counter.__struct_fields__)
+DURATIONS = ("waiting", "queueing", "took")
 _encode = msgspec.json.Encoder().encode
 _decode_named = msgspec.json.Decoder(tuple[str, _ToolBody]).decode
-decode_fingerprints = msgspec.json.Decoder(list[StoredFingerprint]).decode
+decode_fingerprints = msgspec.json.Decoder(list[FingerprintCounter]).decode
 decode_kind = msgspec.json.Decoder(ErrorKindCounter).decode
 decode_call = msgspec.json.Decoder(OpenCallBody).decode
 
@@ -145,12 +122,9 @@ def _copy(counter: Counter, into: C) -> C:
     return into
 
 
-def call_body(call: StoredCall, starts_at: int) -> str:
+def call_body(call: LiveCall, starts_at: int) -> str:
     """Return the body of the row of an open call; it was asked for in the bucket at `starts_at`."""
     counter = call.fingerprint_counter
-    mark = None
-    if isinstance(counter, StoredFingerprint) and counter.number:
-        mark = counter.fingerprint
     return encode_text(
         OpenCallBody(
             starts_at=starts_at,
@@ -163,7 +137,7 @@ def call_body(call: StoredCall, starts_at: int) -> str:
             kind=call.kind,
             in_doubt=call.in_doubt,
             mishap=call.first_try_failed,
-            mark=mark,
+            mark=counter.fingerprint if counter.number else None,
             again=call.runs_again,
             lost=call.lost,
             imported=call.imported,
@@ -173,42 +147,41 @@ def call_body(call: StoredCall, starts_at: int) -> str:
     )
 
 
-def tool_counter(body: str, bucket: Bucket) -> tuple[str, BucketCounter]:
-    """Return the tool's name and its counts from the body of a row of this bucket."""
+def tool_counter(body: str, bucket: Bucket) -> ToolCounter:
+    """Return the counts of a tool from the body of a row of this bucket."""
     name, stored = _decode_named(body)
-    counter = BucketCounter(name_only=FunctionCall(name, None), bucket=bucket)
+    counter = ToolCounter(name_only=FunctionCall(name, None), kinds=bucket.kinds)
     _copy(stored, counter)
-    if stored.waiting is not None:
-        counter.waiting = stored.waiting.durations()
-    if stored.queueing is not None:
-        counter.queueing = stored.queueing.durations()
-    if stored.took is not None:
-        counter.took = stored.took.durations()
-    return name, counter
+    for leg in DURATIONS:
+        if (durations := getattr(stored, leg)) is not None:
+            setattr(counter, leg, durations.durations())
+    return counter
 
 
-def store_tools(connection: Connection, at: Row, counters: Iterable[BucketCounter]) -> None:
-    """Store the counts of tools; they are not changed any more."""
+def store_tools(connection: Connection, at: Row, buckets: Iterable[Bucket]) -> None:
+    """Store the counts of the tools that have changed."""
     new: list[Row] = []
     changed: list[Row] = []
-    for counter in counters:
-        counter.is_changed = False
-        name, bucket = counter.name_only.name, counter.bucket
-        totals = counter.totals()
-        body = _copy(counter, _ToolBody())
-        body.waiting = StoredDurations.of(counter.waiting)
-        body.queueing = StoredDurations.of(counter.queueing)
-        body.took = StoredDurations.of(counter.took)
-        row = at | {"starts_at": bucket.starts_at, "key": key_of(name)}
-        row |= {column: totals[column] for column in COUNTS}
-        row |= {"body": encode_text([name, body])}
-        if name in bucket.stored_tools:
-            changed.append(row)
-        else:
-            bucket.stored_tools.add(name)
-            new.append(row | {"tool": storable(name)})
+    for bucket in buckets:
+        for name in bucket.changed:
+            row = at | {"starts_at": bucket.starts_at, "key": key_of(name)}
+            row |= _tool_row(name, bucket.tools[name])
+            if name in bucket.stored_tools:
+                changed.append(row)
+            else:
+                bucket.stored_tools.add(name)
+                new.append(row | {"tool": storable(name)})
+        bucket.changed.clear()
     insert_rows(connection, schema.tool_statistics, new)
     update_rows(connection, schema.tool_statistics, changed)
+
+
+def _tool_row(name: str, counter: ToolCounter) -> Row:
+    totals = counter.totals()
+    body = _copy(counter, _ToolBody())
+    for leg in DURATIONS:
+        setattr(body, leg, StoredDurations.of(getattr(counter, leg)))
+    return {column: totals[column] for column in COUNTS} | {"body": encode_text([name, body])}
 
 
 def store_kinds(connection: Connection, at: Row, buckets: Iterable[Bucket]) -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from sqlalchemy import Column, ColumnElement, Connection, Table
 
 S = TypeVar("S")
+
+Reading: TypeAlias = Callable[[], "Connection"]
+"""Returns the connection from which all views of a batch are loaded; the first call opens it."""
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
 _LANE_KEY = ["projection", "lane"]

@@ -20,7 +20,7 @@ from projections.projector.queries import (
     update_rows,
 )
 from projections.projector.schema import key_of, storable
-from projections.projector.table_projection import ProjectedLane
+from projections.projector.table_projection import ProjectedLane, Reading
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -48,6 +48,7 @@ class StoredTools:
     def load(
         self,
         lane: ProjectedLane,
+        reading: Reading,
         conversations: dict[str, StoredConversation],
         events: Sequence[Recorded],
     ) -> None:
@@ -61,8 +62,9 @@ class StoredTools:
             call_id = recorded.call_id
             if call_id and conversation.is_stored and call_id not in conversation.tools:
                 wanted[key_of(conversation.id, call_id)] = conversation, call_id
-        with lane.reading() as connection:
-            found = list(select_keys(connection, schema.calls, _COLUMNS, lane.key, "key", wanted))
+        if not wanted:
+            return
+        found = select_keys(reading(), schema.calls, _COLUMNS, lane.key, "key", wanted)
         for key, position, imported, body in found:
             conversation, call_id = wanted[bytes(key)]
             tool = decode_tool(body)

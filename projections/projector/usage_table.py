@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
@@ -19,7 +19,7 @@ from projections.projector.conversations_table import StoredConversation
 from projections.projector.queries import Row, insert_rows, select_keys, select_rows, update_rows
 from projections.projector.schema import key_of, storable
 from projections.projector.statistics_rows import StoredDurations, encode_text
-from projections.projector.table_projection import ProjectedLane
+from projections.projector.table_projection import ProjectedLane, Reading
 from projections.statistics.durations import Durations
 from projections.statistics.usage import UsageReport, UsageStatistics, usage_report
 from projections.statistics.usage_counters import ConversationUsage, UsageCounter
@@ -30,17 +30,8 @@ if TYPE_CHECKING:
 ROWS_PER_TURN = 5
 """A conversation's last turn takes as much memory as this number of small rows."""
 
-Place: TypeAlias = tuple[str, str]
+Counted: TypeAlias = tuple[str, str]
 """What a counter counts: "conversation", "model" or "tool", and its name."""
-
-
-class StoredTurn(ConversationUsage, gc=False):
-    """The last turn of a conversation, and its responses since the last commit.
-
-    `row` is the body of its row.
-    """
-
-    row: str | None = None
 
 
 class _TurnBody(msgspec.Struct, gc=False, omit_defaults=True):
@@ -52,62 +43,62 @@ _NOTHING_COUNTED = UsageCounter()
 _decode_turn = msgspec.json.Decoder(_TurnBody).decode
 
 
-class StoredUsage(UsageStatistics):
+class StoredUsage:
     """The usage of one lane. Memory holds the last turns, and what is not stored yet."""
 
     def __init__(self, totals: Totals) -> None:
-        super().__init__()
         self._totals = totals
-        self._turns: dict[str, StoredTurn] = {}
-        self._conversations: Any = self._turns
+        self._fold = UsageStatistics()
+        self._counters = self._fold.counters
 
     def __len__(self) -> int:
         """Return how many small rows' worth of memory it takes."""
-        return ROWS_PER_TURN * len(self._turns)
-
-    # loading
+        return ROWS_PER_TURN * len(self._counters.conversations)
 
     def load(
         self,
         lane: ProjectedLane,
+        reading: Reading,
         conversations: dict[str, StoredConversation],
         events: Sequence[Recorded],
     ) -> None:
         """Load the last turns of the conversations."""
         del events
-        older: dict[int, StoredTurn] = {}
-        for name in conversations.keys() - self._turns.keys():
+        known = self._counters.conversations
+        older: dict[int, StoredConversation] = {}
+        for name in conversations.keys() - known.keys():
             conversation = conversations[name]
-            conversation.usage = turn = StoredTurn(version=conversation.version)
-            self._turns[name] = turn
+            conversation.usage = known[name] = ConversationUsage(version=conversation.version)
             if conversation.is_stored:
-                older[conversation.number] = turn
+                older[conversation.number] = conversation
         if not older:
             return
         columns = ("conversation", "body")
-        with lane.reading() as connection:
-            for number, body in select_keys(
-                connection, schema.turns, columns, lane.key, "conversation", older
-            ):
-                _load_turn(older[number], body)
+        rows = select_keys(reading(), schema.turns, columns, lane.key, "conversation", older)
+        for number, row in rows:
+            turn, body = known[older[number].id], _decode_turn(row)
+            turn.turns, turn.tools = body.turns, set(body.tools)
+            older[number].turn_row = row
 
-    # storing
+    def extend(self, events: Sequence[Recorded]) -> None:
+        """Count events."""
+        self._fold.extend(events)
 
     def store(
         self, connection: Connection, lane: ProjectedLane, changed: Sequence[StoredConversation]
     ) -> None:
         """Store what has changed, of these conversations."""
         breaches = self._totals.breaches
-        for axis, count in self._breaches.items():
+        for axis, count in self._counters.breaches.items():
             breaches[axis] = breaches.get(axis, 0) + count
-        self._breaches.clear()
+        self._counters.breaches.clear()
         self._store_counters(connection, lane.key, changed)
         self._store_turns(connection, lane.key, changed)
 
     def _store_counters(
         self, connection: Connection, at: Row, changed: Iterable[StoredConversation]
     ) -> None:
-        counters = {key_of(*place): (place, each) for place, each in self._take_counters(changed)}
+        counters = {key_of(*what): (what, each) for what, each in self._take_counters(changed)}
         columns = ("key", "body")
         known: set[bytes] = set()
         for key, body in select_keys(connection, schema.usage, columns, at, "key", counters):
@@ -128,14 +119,14 @@ class StoredUsage(UsageStatistics):
 
     def _take_counters(
         self, changed: Iterable[StoredConversation]
-    ) -> Iterator[tuple[Place, UsageCounter]]:
+    ) -> Iterator[tuple[Counted, UsageCounter]]:
         """Yield what was counted since the last commit, and begin again."""
         for conversation in changed:
-            turn = self._turns[conversation.id]
+            turn = self._counters.conversations[conversation.id]
             if turn.counter != _NOTHING_COUNTED:
                 yield ("conversation", conversation.id), turn.counter
                 turn.counter = UsageCounter()
-        for kind, counters in (("model", self._models), ("tool", self._tools)):
+        for kind, counters in (("model", self._counters.models), ("tool", self._counters.tools)):
             for name, counter in counters.items():
                 yield (kind, name), counter
             counters.clear()
@@ -146,34 +137,27 @@ class StoredUsage(UsageStatistics):
         new: list[Row] = []
         others: list[Row] = []
         for conversation in changed:
-            turn = self._turns[conversation.id]
-            body = _turn_row(turn)
-            if body != turn.row:
+            body = self._turn_row(conversation)
+            if body != conversation.turn_row:
                 row = at | {"conversation": conversation.number, "body": body}
-                (new if turn.row is None else others).append(row)
-                turn.row = body
+                (new if conversation.turn_row is None else others).append(row)
+                conversation.turn_row = body
         insert_rows(connection, schema.turns, new)
         update_rows(connection, schema.turns, others)
 
-
-def _load_turn(turn: StoredTurn, row: str) -> None:
-    body = _decode_turn(row)
-    turn.turns, turn.tools, turn.row = body.turns, set(body.tools), row
-
-
-def _turn_row(turn: StoredTurn) -> str | None:
-    """Return the body of a turn's row; None if it needs none, because nothing has begun."""
-    if turn.row is None and turn.turns == ResponseTurns():
-        return None
-    return encode_text(_TurnBody(turn.turns, sorted(turn.tools)))
+    def _turn_row(self, conversation: StoredConversation) -> str | None:
+        """Return the body of the row of its last turn; None before any turn or response."""
+        turn = self._counters.conversations[conversation.id]
+        if conversation.turn_row is None and turn.turns == ResponseTurns():
+            return None
+        return encode_text(_TurnBody(turn.turns, sorted(turn.tools)))
 
 
-def _encoded_durations(value: Any) -> StoredDurations:
-    durations: Durations = value
+def _encoded_durations(durations: Durations) -> StoredDurations:
     return StoredDurations.exactly(durations)
 
 
-def _decoded_durations(_: type, value: Any) -> Durations:
+def _decoded_durations(_: type, value: object) -> Durations:
     return msgspec.convert(value, StoredDurations, str_keys=True).durations()
 
 

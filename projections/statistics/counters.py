@@ -7,7 +7,7 @@ stores them as JSON: a field's stored name must not change.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
@@ -75,6 +75,17 @@ class Counter(msgspec.Struct, gc=False):
         self.settlements = settlements = self.settlements or {}
         settlements[outcome] = settlements.get(outcome, 0) + count
 
+    def add(self, other: Counter) -> None:
+        """Add the counts of another counter."""
+        for name in _COUNTS:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        for kind, count in (other.failures or {}).items():
+            self.failed(kind, count)
+        for source, count in (other.rejections or {}).items():
+            self.rejected(source, count)
+        for outcome, count in (other.settlements or {}).items():
+            self.settled(outcome, count)
+
     def totals(self) -> dict[str, Any]:
         """Return the fields of `CallStatistics`."""
         successes = self.completions - self.not_first_try
@@ -111,9 +122,13 @@ _COUNTS = tuple(field.name for field in msgspec.structs.fields(Counter) if field
 
 
 class ToolCounter(Counter, gc=False):
-    """The counts of one tool and its durations; `name_only` is a call without arguments."""
+    """The counts of one tool and its durations; `name_only` is a call without arguments.
+
+    `kinds` are the counters of error kinds that its failures are counted in, too. Tools share them.
+    """
 
     name_only: FunctionCall = FunctionCall("", None)
+    kinds: dict[ErrorKind, ErrorKindCounter] = {}
     waiting: Durations = msgspec.field(default_factory=Durations)
     queueing: Durations = msgspec.field(default_factory=Durations)
     took: Durations = msgspec.field(default_factory=Durations)
@@ -127,27 +142,28 @@ class ToolCounter(Counter, gc=False):
             running=self.took.percentiles(),
         )
 
+    def kind(self, kind: ErrorKind) -> ErrorKindCounter:
+        """Return the counter of an error kind."""
+        counter = self.kinds.get(kind)
+        if counter is None:
+            counter = self.kinds[kind] = ErrorKindCounter()
+        return counter
+
     def include(self, other: ToolCounter) -> None:
         """Add the counts and durations of another counter."""
-        for name in _COUNTS:
-            setattr(self, name, getattr(self, name) + getattr(other, name))
-        for kind, count in (other.failures or {}).items():
-            self.failed(kind, count)
-        for source, count in (other.rejections or {}).items():
-            self.rejected(source, count)
-        for outcome, count in (other.settlements or {}).items():
-            self.settled(outcome, count)
+        self.add(other)
         self.waiting.include(other.waiting)
         self.queueing.include(other.queueing)
         self.took.include(other.took)
 
 
-class FingerprintCounter(Counter, gc=False):
+class FingerprintCounter(Counter, gc=False, omit_defaults=True):
     """The counts of one fingerprint; `number` stands for it in memory, 0 if it is not kept."""
 
     tool: str = ""
     number: int = 0
     arguments: str | None = None
+    fingerprint: str = ""
 
     def describe(self, call: FunctionCall) -> None:
         """Keep the arguments as text, for the statistics to show."""
@@ -175,9 +191,17 @@ class ErrorKindCounter(msgspec.Struct, gc=False):
     terminal: int = 0
     tools: dict[str, int] = {}
 
-    def failed(self, tool: str) -> None:
-        """Add a failure of a tool."""
-        self.tools[tool] = self.tools.get(tool, 0) + 1
+    def failed(self, tool: str, count: int = 1) -> None:
+        """Add failures of a tool."""
+        self.tools[tool] = self.tools.get(tool, 0) + count
+
+    def include(self, other: ErrorKindCounter) -> None:
+        """Add the counts of another counter."""
+        self.retried += other.retried
+        self.recovered += other.recovered
+        self.terminal += other.terminal
+        for tool, count in other.tools.items():
+            self.failed(tool, count)
 
     def statistics(self) -> ErrorKindStatistics:
         """Return the counts as statistics."""
@@ -193,9 +217,9 @@ class ErrorKindCounter(msgspec.Struct, gc=False):
 class LiveCall(msgspec.Struct, gc=False):
     """An open or failed call: its status, since when, and the counters it is counted in.
 
-    `asked` is what the model asked for, `edit` the approved edit. `first_try_failed`: its first
-    attempt failed or was lost. `kind` is that of the last failure, None where a person said that
-    the call failed, and `in_doubt` says that the failed attempt may have taken effect.
+    `asked` is what the model asked for at `asked_at`, `edit` the approved edit. `first_try_failed`:
+    its first attempt failed or was lost. `kind` is that of the last failure, None where a person
+    said that the call failed, and `in_doubt` says that the failed attempt may have taken effect.
     `lost` of its attempts are counted as lost. `runs_again`: a person has said so. Of a failed call
     only the tool's name is kept in `asked`. An `imported` one ran elsewhere. `approval_expires`
     says that of the approval in force, and `retry_announced` that the last attempt failed and the
@@ -206,6 +230,7 @@ class LiveCall(msgspec.Struct, gc=False):
     asked: FunctionCall
     tool_counter: ToolCounter
     fingerprint_counter: FingerprintCounter
+    asked_at: int
     since: int
     status: str = "Pending"
     attempts: int = 0
@@ -261,6 +286,67 @@ class LiveCall(msgspec.Struct, gc=False):
             self.first_try_failed = True
             self.tool_counter.first_try_failures += 1
             self.fingerprint_counter.first_try_failures += 1
+
+
+class CountedStatus(NamedTuple):
+    """What an open or failed call adds to the counts that describe the moment."""
+
+    tool_counter: ToolCounter
+    fingerprint_counter: FingerprintCounter
+    status: str
+    kind: ErrorKind | None
+    runs_again: bool
+
+    @classmethod
+    def of(cls, call: LiveCall) -> CountedStatus:
+        """Return what a call adds as it stands."""
+        return cls(
+            call.tool_counter, call.fingerprint_counter, call.status, call.kind, call.runs_again
+        )
+
+    def add(self, sign: int = 1) -> None:
+        """Count it; a `sign` of -1 takes it back."""
+        is_terminal = self.status == "Failed" and not self.runs_again
+        if is_terminal and self.kind is not None:
+            self.tool_counter.kind(self.kind).terminal += sign
+        for counter in (self.tool_counter, self.fingerprint_counter):
+            if is_terminal:
+                counter.terminal += sign
+                continue
+            counter.open += sign
+            counter.running += sign * (self.status == "Running")
+
+
+class CountedConversation(Protocol):
+    """One conversation: its highest version so far (0 before any), and its open or failed calls."""
+
+    version: int
+    calls: dict[str, LiveCall]
+
+    def resume(self, call_id: str, /) -> LiveCall | None:
+        """Return an open call that is not in `calls`, and put it there; None if there is none."""
+        ...
+
+    def note_request(self, fingerprint: FingerprintCounter) -> bool:
+        """Note that it asks for a call; return whether it had asked for the same before."""
+        ...
+
+
+class Counters(Protocol):
+    """Where the counters of error statistics are kept, and the conversations."""
+
+    @property
+    def conversations(self) -> Mapping[str, CountedConversation]:
+        """The conversations by their ids; it has every one that events are of."""
+        ...
+
+    def tool(self, name: str, asked_at: int, /) -> ToolCounter:
+        """Return the counter of a tool, for a call that was asked for at a time."""
+        ...
+
+    def fingerprint(self, fingerprint: str | None, tool: str) -> FingerprintCounter:
+        """Return the counter of a fingerprint; one that is not kept for None."""
+        ...
 
 
 def _most_frequent_first(counts: Mapping[str, int]) -> dict[str, int]:

@@ -34,7 +34,7 @@ from eventstore.domain.one_line import one_line
 from projections.formatting import NotebookText, duration, plural, table, usage_text
 from projections.projection import Projection, outlined
 from projections.statistics.durations import Percentiles
-from projections.statistics.usage_counters import ConversationUsage, UsageCounter
+from projections.statistics.usage_counters import ConversationUsage, UsageCounter, UsageCounters
 
 MAX_LISTED = 10
 """Conversations that the text lists; the data holds all."""
@@ -121,17 +121,14 @@ def _listed(counts: dict[str, int]) -> str:
 
 
 class UsageStatistics(Projection):
-    """The usage so far; `result()` sums it up.
+    """The usage so far; `result()` sums it up, `counters` are what it is counted in.
 
     `prices` is a price table for responses that were recorded without their cost.
     """
 
     def __init__(self, prices: Prices | None = None) -> None:
         self._prices = prices
-        self._conversations: dict[str, ConversationUsage] = {}
-        self._models: dict[str, UsageCounter] = {}
-        self._tools: dict[str, UsageCounter] = {}
-        self._breaches: dict[str, int] = {}
+        self.counters = UsageCounters()
 
     def apply(self, recorded: Recorded) -> None:
         """Take in one event; one that comes again changes nothing."""
@@ -139,7 +136,7 @@ class UsageStatistics(Projection):
 
     def extend(self, events: Iterable[Recorded]) -> Self:
         """Take in events, or their headers, each conversation in its order."""
-        conversations, steps = self._conversations, self._steps
+        conversations, steps = self.counters.conversations, self._steps
         for recorded in events:
             chat = conversations.get(recorded.conversation_id)
             if chat is None:
@@ -166,7 +163,7 @@ class UsageStatistics(Projection):
             counter.add(response)
         if chat.turns.add_response(response, chat.version) is not None:
             for name in chat.tools:
-                _counter_of(self._tools, name).add(response)
+                _counter_of(self.counters.tools, name).add(response)
 
     def _complete(self, chat: ConversationUsage, event: ModelResponded, version: int) -> None:
         """Add what was not known of the response at `version`."""
@@ -178,12 +175,12 @@ class UsageStatistics(Projection):
             counter.complete(new, replaced)
         if chat.turns.complete(new) is not None:
             for name in chat.tools:
-                _counter_of(self._tools, name).complete(new, replaced)
+                _counter_of(self.counters.tools, name).complete(new, replaced)
 
     def _counters(
         self, chat: ConversationUsage, response: ModelResponded
     ) -> tuple[UsageCounter, UsageCounter]:
-        return chat.counter, _counter_of(self._models, response.model or UNKNOWN_MODEL)
+        return chat.counter, _counter_of(self.counters.models, response.model or UNKNOWN_MODEL)
 
     def _priced(self, stated: ModelResponded) -> tuple[ModelResponded, Decimal | None]:
         """Return a response with its cost, and what the price table has told of it."""
@@ -204,11 +201,12 @@ class UsageStatistics(Projection):
             response = chat.add_turn(event.turn)
             name = event.call.name
             if response is not None and name not in chat.tools:
-                _counter_of(self._tools, name).add(response)
+                _counter_of(self.counters.tools, name).add(response)
             chat.tools.add(name)
 
     def _add_breach(self, _: ConversationUsage, event: UsageLimitBreach) -> None:
-        self._breaches[event.axis] = self._breaches.get(event.axis, 0) + 1
+        breaches = self.counters.breaches
+        breaches[event.axis] = breaches.get(event.axis, 0) + 1
 
     _steps: ClassVar[dict[str, Callable[..., None]]] = {
         ModelResponded.tag: _add_response,
@@ -219,8 +217,9 @@ class UsageStatistics(Projection):
 
     def result(self) -> UsageReport:
         """Return the usage of all events so far."""
-        conversations = {name: chat.counter for name, chat in self._conversations.items()}
-        return usage_report(conversations, self._models, self._tools, self._breaches)
+        counters = self.counters
+        conversations = {name: chat.counter for name, chat in counters.conversations.items()}
+        return usage_report(conversations, counters.models, counters.tools, counters.breaches)
 
 
 def _counter_of(counters: dict[str, UsageCounter], name: str) -> UsageCounter:

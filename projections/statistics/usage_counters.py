@@ -80,3 +80,13 @@ class ConversationUsage(msgspec.Struct, gc=False):
         if turn != self.turns.turn:
             self.tools.clear()
         return self.turns.add_turn(turn)
+
+
+class UsageCounters:
+    """The counters of conversations, models and tools by their names, and the breaches by axis."""
+
+    def __init__(self) -> None:
+        self.conversations: dict[str, ConversationUsage] = {}
+        self.models: dict[str, UsageCounter] = {}
+        self.tools: dict[str, UsageCounter] = {}
+        self.breaches: dict[str, int] = {}

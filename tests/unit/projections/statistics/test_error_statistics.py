@@ -37,7 +37,8 @@ from projections.statistics.durations import (
     Durations,
     Percentiles,
 )
-from projections.statistics.projection import MAX_ANOMALIES, ErrorStatistics, error_statistics
+from projections.statistics.fold import MAX_ANOMALIES
+from projections.statistics.projection import ErrorStatistics, error_statistics
 from projections.statistics.results import Statistics, ToolStatistics
 
 EDIT = FunctionCall("search", {"q": "safe"}, "a")
