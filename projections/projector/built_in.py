@@ -14,9 +14,10 @@ from eventstore import Recorded
 from projections.projector import schema
 from projections.projector.conversations_table import (
     StoredConversation,
+    conversation_changes,
     load_conversations,
-    store_conversations,
 )
+from projections.projector.queries import Row, RowChanges
 from projections.projector.schema import FORMAT, USAGE_FORMAT
 from projections.projector.settings import DEFAULT_SETTINGS
 from projections.projector.statistics_table import StoredStatistics
@@ -54,10 +55,10 @@ class View(Protocol):
         """Apply events."""
         ...
 
-    def store(
-        self, connection: Connection, lane: ProjectedLane, changed: Sequence[StoredConversation], /
-    ) -> None:
-        """Store what has changed, of these conversations."""
+    def changes(
+        self, connection: Connection, at: Row, changed: Sequence[StoredConversation], /
+    ) -> list[RowChanges]:
+        """Return the rows that have changed, of these conversations, as those to be stored."""
         ...
 
 
@@ -173,9 +174,11 @@ class BuiltInProjection:
         self, connection: Connection, lane: ProjectedLane, state: ViewsState
     ) -> ViewsState | None:
         """Store what has changed; return the state, or None if it has become too large."""
-        changed = list(state.changed.values())
-        store_conversations(connection, lane.key, changed)
-        for view in state.views:
-            view.store(connection, lane, changed)
+        conversations = list(state.changed.values())
         state.changed.clear()
+        changes = conversation_changes(conversations)
+        for view in state.views:
+            changes += view.changes(connection, lane.key, conversations)
+        for rows in changes:
+            rows.write(connection, lane.key)
         return state if len(state) <= self._max_cached_rows else None

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from struct import pack, unpack
 from typing import TYPE_CHECKING, NamedTuple
 
 from projections.projector import schema
-from projections.projector.queries import Row, insert_rows, select_keys, update_rows
+from projections.projector.queries import Row, RowChanges, select_keys
 from projections.projector.schema import key_of, storable
 
 if TYPE_CHECKING:
@@ -156,43 +156,25 @@ def load_conversations(
     return {conversation.id: conversation for conversation in found.values()}
 
 
-def store_conversations(
-    connection: Connection, at: Row, changed: Sequence[StoredConversation]
-) -> None:
-    """Store conversations and what they have asked for since the last time."""
-    new: list[Row] = []
-    known: list[Row] = []
+def conversation_changes(changed: Iterable[StoredConversation]) -> list[RowChanges]:
+    """Return the rows of conversations, and of what they have asked for since the last time."""
+    rows, pages = RowChanges(schema.conversations), RowChanges(schema.requests)
     for conversation in changed:
-        row = at | {
-            "key": conversation.key,
-            "version": conversation.last_version,
-        }
-        if conversation.is_stored:
-            known.append(row)
-        else:
-            name, number = storable(conversation.id), conversation.number
-            new.append(row | {"conversation_id": name, "conversation": number})
-    insert_rows(connection, schema.conversations, new)
-    update_rows(connection, schema.conversations, known)
-    _store_requests(connection, at, changed)
-    for conversation in changed:
-        conversation.is_stored = True
-        conversation.unstored_requests.clear()
-
-
-def _store_requests(connection: Connection, at: Row, changed: Iterable[StoredConversation]) -> None:
-    new: list[Row] = []
-    fuller: list[Row] = []
-    for conversation in changed:
+        row: Row = {"key": conversation.key, "version": conversation.last_version}
+        if not conversation.is_stored:
+            row["conversation_id"] = storable(conversation.id)
+            row["conversation"] = conversation.number
+        rows.put(row, is_stored=conversation.is_stored)
         for page, is_new in _fill_pages(conversation):
-            row = at | {
+            row = {
                 "conversation": conversation.number,
                 "page": page,
                 "marks": conversation.last_page,
             }
-            (new if is_new else fuller).append(row)
-    insert_rows(connection, schema.requests, new)
-    update_rows(connection, schema.requests, fuller)
+            pages.put(row, is_stored=not is_new)
+        conversation.is_stored = True
+        conversation.unstored_requests.clear()
+    return [rows, pages]
 
 
 def _fill_pages(conversation: StoredConversation) -> Iterator[tuple[int, bool]]:

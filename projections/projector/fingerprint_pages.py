@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from projections.projector import schema
-from projections.projector.queries import Row, delete_keys, insert_rows, select_rows, update_rows
+from projections.projector.queries import Row, RowChanges, select_rows
 from projections.projector.statistics_rows import decode_fingerprints, encode_text
 from projections.statistics.counters import FingerprintCounter
 from projections.statistics.memory_counters import Fingerprints
@@ -71,16 +71,13 @@ class FingerprintPages:
             else:
                 del self._pages[page]
 
-    def store(self, connection: Connection, at: Row) -> None:
-        """Store the pages that have changed, and delete those that are empty."""
-        new: list[Row] = []
-        changed: list[Row] = []
-        removed = self._stored - self._pages.keys()
+    def changes(self) -> RowChanges:
+        """Return the pages that have changed; those that are empty are deleted."""
+        pages = RowChanges(schema.call_statistics)
+        pages.removed = [*(self._stored - self._pages.keys())]
         for page in self._changed & self._pages.keys():
-            row = at | {"page": page, "body": encode_text(self._pages[page])}
-            (changed if page in self._stored else new).append(row)
-        delete_keys(connection, schema.call_statistics, at, "page", removed)
-        insert_rows(connection, schema.call_statistics, new)
-        update_rows(connection, schema.call_statistics, changed)
+            row: Row = {"page": page, "body": encode_text(self._pages[page])}
+            pages.put(row, is_stored=page in self._stored)
         self._stored = set(self._pages)
         self._changed.clear()
+        return pages

@@ -197,8 +197,9 @@ class Projector:
         `progress` is called after each batch. An event counts once for the built-in projections,
         and once for each of yours.
         """
-        for worker in self._workers:
-            worker.generations.live()  # all of them fit, before any goes on
+        if len(self._workers) > 1:
+            for worker in self._workers:
+                worker.generations.live()  # all of them fit, before any continues
         return sum(worker.catch_up(report) for worker, report in _reports(self._workers, progress))
 
     def rebuild(

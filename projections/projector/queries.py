@@ -109,6 +109,32 @@ def highest(connection: Connection, column: Column[int]) -> int:
     return int(connection.execute(select(func.max(column))).scalar() or 0)
 
 
+class RowChanges:
+    """The rows of a state table that a batch inserts, updates and deletes.
+
+    The rows come without the columns `projection` and `lane`. `removed` are values of the last
+    column of the primary key.
+    """
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+        self.new: list[Row] = []
+        self.changed: list[Row] = []
+        self.removed: Sequence[object] = ()
+
+    def put(self, row: Row, *, is_stored: bool) -> None:
+        """Update a row that is stored, or insert it."""
+        (self.changed if is_stored else self.new).append(row)
+
+    def write(self, connection: Connection, at: Row) -> None:
+        """Write them, as rows of the lane that `at` describes."""
+        if self.removed:
+            key = [column.name for column in self.table.primary_key][-1]
+            delete_keys(connection, self.table, at, key, self.removed)
+        insert_rows(connection, self.table, [at | row for row in self.new])
+        update_rows(connection, self.table, [at | row for row in self.changed])
+
+
 def insert_rows(connection: Connection, table: Table, rows: Sequence[Mapping[str, object]]) -> None:
     """Insert rows, which all have the same columns."""
     if rows:

@@ -6,13 +6,13 @@ The names of the fields are those of the stored JSON.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import msgspec
 
 from eventstore import ErrorKind, FunctionCall
 from projections.projector import schema
-from projections.projector.queries import Row, insert_rows, update_rows
+from projections.projector.queries import Row, RowChanges
 from projections.projector.schema import COUNTS, key_of, storable
 from projections.statistics.counters import (
     Counter,
@@ -22,9 +22,6 @@ from projections.statistics.counters import (
     ToolCounter,
 )
 from projections.statistics.durations import Durations
-
-if TYPE_CHECKING:
-    from sqlalchemy import Connection
 
 C = TypeVar("C", bound=Counter)
 
@@ -158,22 +155,18 @@ def tool_counter(body: str, bucket: Bucket) -> ToolCounter:
     return counter
 
 
-def store_tools(connection: Connection, at: Row, buckets: Iterable[Bucket]) -> None:
-    """Store the counts of the tools that have changed."""
-    new: list[Row] = []
-    changed: list[Row] = []
+def tool_changes(buckets: Iterable[Bucket]) -> RowChanges:
+    """Return the rows of the tools whose counts have changed."""
+    rows = RowChanges(schema.tool_statistics)
     for bucket in buckets:
         for name in bucket.changed:
-            row = at | {"starts_at": bucket.starts_at, "key": key_of(name)}
+            row: Row = {"starts_at": bucket.starts_at, "key": key_of(name)}
             row |= _tool_row(name, bucket.tools[name])
-            if name in bucket.stored_tools:
-                changed.append(row)
-            else:
-                bucket.stored_tools.add(name)
-                new.append(row | {"tool": storable(name)})
+            is_stored = name in bucket.stored_tools
+            rows.put(row if is_stored else row | {"tool": storable(name)}, is_stored=is_stored)
+        bucket.stored_tools |= bucket.changed
         bucket.changed.clear()
-    insert_rows(connection, schema.tool_statistics, new)
-    update_rows(connection, schema.tool_statistics, changed)
+    return rows
 
 
 def _tool_row(name: str, counter: ToolCounter) -> Row:
@@ -184,13 +177,12 @@ def _tool_row(name: str, counter: ToolCounter) -> Row:
     return {column: totals[column] for column in COUNTS} | {"body": encode_text([name, body])}
 
 
-def store_kinds(connection: Connection, at: Row, buckets: Iterable[Bucket]) -> None:
-    """Store the counts of the error kinds of some buckets."""
-    new: list[Row] = []
-    changed: list[Row] = []
+def kind_changes(buckets: Iterable[Bucket]) -> RowChanges:
+    """Return the rows of the error kinds of some buckets."""
+    rows = RowChanges(schema.kind_statistics)
     for bucket in buckets:
         for kind, counter in bucket.kinds.items():
-            row = at | {
+            row: Row = {
                 "starts_at": bucket.starts_at,
                 "kind": str(kind),
                 "failures": counter.statistics().failures,
@@ -199,7 +191,6 @@ def store_kinds(connection: Connection, at: Row, buckets: Iterable[Bucket]) -> N
                 "terminal": counter.terminal,
                 "body": encode_text(counter),
             }
-            (changed if str(kind) in bucket.stored_kinds else new).append(row)
+            rows.put(row, is_stored=str(kind) in bucket.stored_kinds)
             bucket.stored_kinds.add(str(kind))
-    insert_rows(connection, schema.kind_statistics, new)
-    update_rows(connection, schema.kind_statistics, changed)
+    return rows

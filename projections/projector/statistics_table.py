@@ -18,13 +18,7 @@ from projections.projector import schema
 from projections.projector.checkpoint import Totals
 from projections.projector.conversations_table import RestingCall, StoredConversation
 from projections.projector.fingerprint_pages import FingerprintPages
-from projections.projector.queries import (
-    Row,
-    delete_keys,
-    insert_rows,
-    select_keys,
-    update_rows,
-)
+from projections.projector.queries import Row, RowChanges, select_keys
 from projections.projector.schema import key_of
 from projections.projector.statistics_rows import (
     Bucket,
@@ -32,8 +26,8 @@ from projections.projector.statistics_rows import (
     call_body,
     decode_call,
     decode_kind,
-    store_kinds,
-    store_tools,
+    kind_changes,
+    tool_changes,
     tool_counter,
 )
 from projections.projector.table_projection import ProjectedLane, Reading
@@ -159,27 +153,23 @@ class StoredStatistics:
         """Count events."""
         self._fold.extend(events)
 
-    def store(
-        self, connection: Connection, lane: ProjectedLane, changed: Sequence[StoredConversation]
-    ) -> None:
-        """Store what has changed, of these conversations."""
+    def changes(
+        self, _: Connection, __: Row, changed: Sequence[StoredConversation]
+    ) -> list[RowChanges]:
+        """Return what has changed, of these conversations."""
         totals, fold, known = self._totals, self._fold, self._fingerprints.known
         totals.events = fold.events
         totals.anomaly_count, totals.anomalies = fold.anomaly_count, fold.anomalies
         totals.numbered, totals.forgotten = known.numbered, known.forgotten
-        self._store_calls(connection, lane.key, changed)
+        calls = self._call_changes(changed)
         buckets = [bucket for bucket in self._counters.buckets.values() if bucket.changed]
-        store_kinds(connection, lane.key, buckets)
-        store_tools(connection, lane.key, buckets)
-        self._fingerprints.store(connection, lane.key)
+        kinds, tools = kind_changes(buckets), tool_changes(buckets)
+        return [calls, kinds, tools, self._fingerprints.changes()]
 
-    def _store_calls(
-        self, connection: Connection, at: Row, conversations: Iterable[StoredConversation]
-    ) -> None:
-        """Store the calls that are open or failed, and count them as they stand."""
+    def _call_changes(self, conversations: Iterable[StoredConversation]) -> RowChanges:
+        """Return the rows of the calls that are open or failed; count them as they stand."""
+        rows = RowChanges(schema.open_calls)
         resolved: list[bytes] = []
-        new: list[Row] = []
-        changed: list[Row] = []
         for conversation in conversations:
             calls, resumed = conversation.calls, conversation.resumed
             for call_id, resting in resumed.items():
@@ -190,16 +180,15 @@ class StoredStatistics:
                 counted = CountedStatus.of(call)
                 counted.add()
                 body = call_body(call, self._counters.bucket_start(call.asked_at))
-                row = at | {"key": key_of(conversation.id, call_id), "body": body}
                 is_stored = call_id in resumed and resumed[call_id].call is call
-                (changed if is_stored else new).append(row)
+                row: Row = {"key": key_of(conversation.id, call_id), "body": body}
+                rows.put(row, is_stored=is_stored)
                 conversation.resting[call_id] = RestingCall(call, counted)
             calls.clear()
             resumed.clear()
-        delete_keys(connection, schema.open_calls, at, "key", resolved)
-        insert_rows(connection, schema.open_calls, new)
-        update_rows(connection, schema.open_calls, changed)
-        self._stored_calls += len(new) - len(resolved)
+        rows.removed = resolved
+        self._stored_calls += len(rows.new) - len(resolved)
+        return rows
 
 
 def _stored_calls(

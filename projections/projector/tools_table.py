@@ -13,11 +13,10 @@ from projections.projector import schema
 from projections.projector.conversations_table import StoredConversation, StoredTool
 from projections.projector.queries import (
     Row,
-    insert_rows,
+    RowChanges,
     select_keys,
     select_page,
     select_rows,
-    update_rows,
 )
 from projections.projector.schema import key_of, storable
 from projections.projector.table_projection import ProjectedLane, Reading
@@ -100,25 +99,22 @@ class StoredTools:
                 stored.is_changed = True
                 self._changed.append((conversation, call_id, stored))
 
-    def store(
-        self, connection: Connection, lane: ProjectedLane, _: Sequence[StoredConversation]
-    ) -> None:
-        """Store what has changed; keep in memory only the calls that are likely to go on."""
-        new: list[Row] = []
-        changed: list[Row] = []
+    def changes(
+        self, _: Connection, __: Row, ___: Sequence[StoredConversation]
+    ) -> list[RowChanges]:
+        """Return what has changed; keep in memory only the calls that are likely to continue."""
+        calls = RowChanges(schema.calls)
         for conversation, call_id, stored in self._changed:
-            row = lane.key | _state_of(stored)
-            if stored.is_stored:
-                changed.append(row)
-            else:
-                new.append(row | _request_of(conversation, call_id, stored))
+            row = _state_of(stored)
+            if not stored.is_stored:
+                row |= _request_of(conversation, call_id, stored)
+            calls.put(row, is_stored=stored.is_stored)
             stored.is_stored = True
             stored.is_changed = False
             if stored.tool.is_resolved:
                 conversation.tools.pop(call_id, None)
         self._changed.clear()
-        insert_rows(connection, schema.calls, new)
-        update_rows(connection, schema.calls, changed)
+        return [calls]
 
 
 def _state_of(stored: StoredTool) -> Row:

@@ -16,7 +16,7 @@ from eventstore.domain.response_turns import ResponseTurns
 from projections.projector import schema
 from projections.projector.checkpoint import Totals
 from projections.projector.conversations_table import StoredConversation
-from projections.projector.queries import Row, insert_rows, select_keys, select_rows, update_rows
+from projections.projector.queries import Row, RowChanges, select_keys, select_rows
 from projections.projector.schema import key_of, storable
 from projections.projector.statistics_rows import StoredDurations, encode_text
 from projections.projector.table_projection import ProjectedLane, Reading
@@ -39,7 +39,6 @@ class _TurnBody(msgspec.Struct, gc=False, omit_defaults=True):
     tools: list[str] = []
 
 
-_NOTHING_COUNTED = UsageCounter()
 _decode_turn = msgspec.json.Decoder(_TurnBody).decode
 
 
@@ -84,38 +83,34 @@ class StoredUsage:
         """Count events."""
         self._fold.extend(events)
 
-    def store(
-        self, connection: Connection, lane: ProjectedLane, changed: Sequence[StoredConversation]
-    ) -> None:
-        """Store what has changed, of these conversations."""
+    def changes(
+        self, connection: Connection, at: Row, changed: Sequence[StoredConversation]
+    ) -> list[RowChanges]:
+        """Return what has changed, of these conversations: what was counted is added to its row."""
         breaches = self._totals.breaches
         for axis, count in self._counters.breaches.items():
             breaches[axis] = breaches.get(axis, 0) + count
         self._counters.breaches.clear()
-        self._store_counters(connection, lane.key, changed)
-        self._store_turns(connection, lane.key, changed)
+        return [self._counter_changes(connection, at, changed), self._turn_changes(changed)]
 
-    def _store_counters(
+    def _counter_changes(
         self, connection: Connection, at: Row, changed: Iterable[StoredConversation]
-    ) -> None:
+    ) -> RowChanges:
         counters = {key_of(*what): (what, each) for what, each in self._take_counters(changed)}
         columns = ("key", "body")
-        known: set[bytes] = set()
+        stored: set[bytes] = set()
         for key, body in select_keys(connection, schema.usage, columns, at, "key", counters):
-            known.add(bytes(key))
+            stored.add(bytes(key))
             _, counter = _decode_counter(body)
             counter.include(counters[bytes(key)][1])
             counters[bytes(key)] = counters[bytes(key)][0], counter
-        new: list[Row] = []
-        fuller: list[Row] = []
+        rows = RowChanges(schema.usage)
         for key, ((kind, name), counter) in counters.items():
-            row = at | {"key": key, "body": _encode_counter((name, counter)).decode()}
-            if key in known:
-                fuller.append(row)
-            else:
-                new.append(row | {"kind": kind, "name": storable(name)})
-        insert_rows(connection, schema.usage, new)
-        update_rows(connection, schema.usage, fuller)
+            row: Row = {"key": key, "body": _encode_counter((name, counter)).decode()}
+            if key not in stored:
+                row |= {"kind": kind, "name": storable(name)}
+            rows.put(row, is_stored=key in stored)
+        return rows
 
     def _take_counters(
         self, changed: Iterable[StoredConversation]
@@ -123,7 +118,7 @@ class StoredUsage:
         """Yield what was counted since the last commit, and begin again."""
         for conversation in changed:
             turn = self._counters.conversations[conversation.id]
-            if turn.counter != _NOTHING_COUNTED:
+            if _encode_counter(turn.counter) != _NOTHING_COUNTED:
                 yield ("conversation", conversation.id), turn.counter
                 turn.counter = UsageCounter()
         for kind, counters in (("model", self._counters.models), ("tool", self._counters.tools)):
@@ -131,19 +126,15 @@ class StoredUsage:
                 yield (kind, name), counter
             counters.clear()
 
-    def _store_turns(
-        self, connection: Connection, at: Row, changed: Iterable[StoredConversation]
-    ) -> None:
-        new: list[Row] = []
-        others: list[Row] = []
+    def _turn_changes(self, changed: Iterable[StoredConversation]) -> RowChanges:
+        rows = RowChanges(schema.turns)
         for conversation in changed:
             body = self._turn_row(conversation)
             if body != conversation.turn_row:
-                row = at | {"conversation": conversation.number, "body": body}
-                (new if conversation.turn_row is None else others).append(row)
+                row: Row = {"conversation": conversation.number, "body": body}
+                rows.put(row, is_stored=conversation.turn_row is not None)
                 conversation.turn_row = body
-        insert_rows(connection, schema.turns, new)
-        update_rows(connection, schema.turns, others)
+        return rows
 
     def _turn_row(self, conversation: StoredConversation) -> str | None:
         """Return the body of the row of its last turn; None before any turn or response."""
@@ -162,6 +153,7 @@ def _decoded_durations(_: type, value: object) -> Durations:
 
 
 _encode_counter = msgspec.json.Encoder(enc_hook=_encoded_durations).encode
+_NOTHING_COUNTED = _encode_counter(UsageCounter())
 _decode_counter = msgspec.json.Decoder(tuple[str, UsageCounter], dec_hook=_decoded_durations).decode
 
 

@@ -23,8 +23,8 @@ from projections import Projector
 from projections.projector.conversations_table import (
     REQUESTS_PER_PAGE,
     StoredConversation,
+    conversation_changes,
     load_conversations,
-    store_conversations,
 )
 from projections.projector.database import ProjectionDatabase
 from projections.projector.settings import ProjectorSettings
@@ -135,7 +135,8 @@ def test_stored_requests_are_loaded_again_page_by_page(sizes: list[int], again: 
             assert chat.add_request(mark)
         count += size
         with database.writing() as connection:
-            store_conversations(connection, at, [chat])
+            for rows in conversation_changes([chat]):
+                rows.write(connection, at)
         if again:
             with database.reading() as connection:
                 chat = load_conversations(connection, at, ["chat"], with_requests=True)["chat"]

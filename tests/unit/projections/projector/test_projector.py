@@ -412,6 +412,23 @@ def test_usage_alone_can_be_projected(store: EventStore, tmp_path: Path) -> None
     assert used.overall.usage == Usage(203, 44)
 
 
+def test_calls_without_a_response_write_no_usage(store: EventStore, projector: Projector) -> None:
+    """The row of a conversation's usage is written where there is something to count alone."""
+    run(store, "chat")
+    written: list[str] = []
+
+    def note(statement: str, _: Any) -> None:
+        if "toolledger_usage" in statement:
+            written.append(statement)
+
+    with after_statements(note):
+        projector.catch_up()
+        assert written == []
+        store.conversation("chat").append(ModelResponded("openai", usage=Usage(1, 2)))
+        projector.catch_up()
+        assert written != []
+
+
 def test_a_response_counts_for_the_tools_of_a_turn_that_was_stored(
     store: EventStore, tmp_path: Path
 ) -> None:
