@@ -80,21 +80,20 @@ class PendingApproval(NotebookText, msgspec.Struct, frozen=True, gc=False):
         return FunctionCall(self.name, self.arguments, self.call_id, self.raw)
 
 
-def approvals_among(calls: UnsettledCalls, now: int | None = None) -> list[PendingApproval]:
-    """Return the calls that wait for a decision, the longest wait first.
+def approvals_among(
+    calls: Iterable[tuple[str, Tool]], now: int | None = None
+) -> list[PendingApproval]:
+    """Return those of the calls that wait for a decision, the longest wait first.
 
-    So do those whose approval has expired by `now`, in microseconds since 1970 UTC.
+    Each call comes with the id of its conversation. Those whose approval has expired by `now`, in
+    microseconds since 1970 UTC, wait, too.
     """
-    return inbox(
+    waiting = (
         PendingApproval.of(name, tool)
-        for name, tool in calls.unsettled()
+        for name, tool in calls
         if tool.is_pending or has_expired(tool, now)
     )
-
-
-def inbox(approvals: Iterable[PendingApproval]) -> list[PendingApproval]:
-    """Return the approvals, the longest wait first, each with its `equal_calls`."""
-    found = sorted(approvals, key=_order)
+    found = sorted(waiting, key=_order)
     equal: defaultdict[tuple[str, bytes], list[str]] = defaultdict(list)
     places = [(each.conversation_id, value_of(each.call)) for each in found]
     for place, approval in zip(places, found, strict=True):
@@ -121,4 +120,4 @@ def pending_approvals(store: EventStore) -> list[PendingApproval]:
     must decide on is for your agent to say.
     """
     calls = UnsettledCalls().extend(store.read())
-    return approvals_among(calls, store.now())
+    return approvals_among(calls.unsettled(), store.now())

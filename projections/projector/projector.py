@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from eventstore import Cursor, EventStore, Lag, StorageError, Tool
-from projections.approvals import PendingApproval, inbox
+from projections.approvals import PendingApproval, approvals_among
 from projections.projector.built_in import VIEWS, BuiltInProjection
 from projections.projector.database import ProjectionDatabase
 from projections.projector.generations import Definition, Generation, find_generation
@@ -286,10 +286,12 @@ class Projector:
     def pending_approvals(self) -> list[PendingApproval]:
         """Return the calls that wait for a person, the longest first; see `pending_approvals`."""
         worker = self._worker_of("tools")
-        where: Row = {"status": "Pending", "imported": 0}
-        return inbox(
-            PendingApproval.of(name, tool) for name, tool in self._read_tools(worker, None, where)
+        calls = (
+            call
+            for status in ("Pending", "Approved")  # an approval may have expired
+            for call in self._read_tools(worker, None, {"status": status, "imported": 0})
         )
+        return approvals_among(calls, self._store.now())
 
     def _read_tools(
         self, worker: AnyWorker, conversation_id: str | None, where: Row

@@ -78,7 +78,7 @@ class StoreView:
 
     def approvals(self, now: int) -> list[PendingApproval]:
         """Return the calls that wait for a decision, the longest wait first."""
-        return approvals_among(self._unsettled, now)
+        return approvals_among(self._unsettled.unsettled(), now)
 
     def doubts(self, now: int) -> list[Doubt]:
         """Return the calls in doubt now, the oldest doubt first; see `doubts_among`."""

@@ -45,14 +45,14 @@ def test_pending_calls_of_all_conversations_are_listed() -> None:
 def test_a_call_that_moved_on_is_not_listed(event: object) -> None:
     """A decision, a start and an end each remove the call from the list."""
     events = log(pending(), message(), event)  # type: ignore[arg-type]
-    assert len(approvals_among(UnsettledCalls().extend(events[:2]))) == 1
-    assert approvals_among(UnsettledCalls().extend(events)) == []
+    assert len(approvals_among(UnsettledCalls().extend(events[:2]).unsettled())) == 1
+    assert approvals_among(UnsettledCalls().extend(events).unsettled()) == []
 
 
 def test_a_call_requested_twice_is_listed_once() -> None:
     """Another call under its id does not replace it."""
     events = log(pending(n=1), pending(n=1), pending(n=2))
-    (found,) = approvals_among(UnsettledCalls().extend(events))
+    (found,) = approvals_among(UnsettledCalls().extend(events).unsettled())
     assert found.arguments == {"n": 1}
 
 
@@ -61,4 +61,4 @@ def test_an_imported_call_is_not_listed() -> None:
     call = FunctionCall("f", {}, "x")
     strange = [ToolPending(call, imported=True), ToolPending(FunctionCall("f", {}))]
     events: list[Recorded] = log(*strange, completed("y"))
-    assert approvals_among(UnsettledCalls().extend(events)) == []
+    assert approvals_among(UnsettledCalls().extend(events).unsettled()) == []
