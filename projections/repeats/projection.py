@@ -20,7 +20,7 @@ from eventstore import (
 )
 from projections.formatting import NotebookText, arguments_text
 from projections.projection import Projection
-from projections.repeats.streaks import Place, Stream
+from projections.repeats.streaks import CallRequest, ConversationCalls
 
 MIN_THRESHOLD = 2
 """Calls that are a repeat."""
@@ -50,10 +50,10 @@ class Repeat(NotebookText, msgspec.Struct, frozen=True, gc=False, tag="repeat"):
     between_users: int
     answers: int
     answered: int
-    first: Place
-    last: Place
-    run_first: Place
-    run_last: Place
+    first: CallRequest
+    last: CallRequest
+    run_first: CallRequest
+    run_last: CallRequest
 
     @property
     def same_answer(self) -> bool | None:
@@ -88,8 +88,8 @@ class Cycle(NotebookText, msgspec.Struct, frozen=True, gc=False, tag="cycle"):
     run: int
     current_run: int
     since_user: int
-    run_first: Place
-    run_last: Place
+    run_first: CallRequest
+    run_last: CallRequest
 
     def __str__(self) -> str:
         calls = " > ".join(f"{call.name} {arguments_text(call, 40)}" for call in self.calls)
@@ -100,7 +100,7 @@ Finding: TypeAlias = Repeat | Cycle
 Answer: TypeAlias = ToolCompleted | ToolFailed | ToolRejected
 
 
-def _span(first: Place, last: Place) -> str:
+def _span(first: CallRequest, last: CallRequest) -> str:
     return f"{first.call_id} at version {first.version} to {last.call_id} at {last.version}"
 
 
@@ -122,29 +122,31 @@ class Repeats(Projection):
             raise ValueError(f"threshold is {threshold}: pass 2 or more")
         self.threshold = threshold
         self._comparable = comparable
-        self._streams: dict[str, Stream] = {}
+        self._conversations: dict[str, ConversationCalls] = {}
 
     def apply(self, recorded: Recorded) -> None:
         """Take in one event."""
-        stream = self._streams.get(recorded.conversation_id)
-        if stream is None:
-            stream = self._streams[recorded.conversation_id] = Stream(recorded.version - 1)
-        if recorded.version <= stream.version:
+        chat = self._conversations.get(recorded.conversation_id)
+        if chat is None:
+            chat = self._conversations[recorded.conversation_id] = ConversationCalls(
+                recorded.version - 1
+            )
+        if recorded.version <= chat.version:
             return
-        stream.version = recorded.version
+        chat.version = recorded.version
         event = recorded.event
         # `isinstance` is slow for a msgspec class, and every event of a log comes here.
         if type(event) is ToolPending:
-            if event.call.id not in stream.open:
-                stream.request(recorded, event.call)
+            if event.call.id not in chat.open:
+                chat.add(recorded, event.call)
         elif type(event) is MessageAdded:
             if event.role == "user":
-                stream.begin_section()
+                chat.begin_section()
         elif (
             type(event) is ToolCompleted or type(event) is ToolFailed or type(event) is ToolRejected
-        ) and event.call_id in stream.open:
+        ) and event.call_id in chat.open:
             is_final = type(event) is not ToolFailed
-            stream.answer(event.call_id, self._digest(event), is_final=is_final)
+            chat.answer(event.call_id, self._digest(event), is_final=is_final)
 
     def _digest(self, event: Answer) -> bytes:
         answer = _answer_of(event)
@@ -161,9 +163,9 @@ class Repeats(Projection):
     def findings(self) -> list[Finding]:
         """The repeats that reach the threshold, the longest first."""
         found: list[Finding] = []
-        for conversation_id, stream in self._streams.items():
-            found += _repeats(conversation_id, stream, self.threshold)
-            found += _cycles(conversation_id, stream, self.threshold)
+        for conversation_id, chat in self._conversations.items():
+            found += _repeats(conversation_id, chat, self.threshold)
+            found += _cycles(conversation_id, chat, self.threshold)
         return sorted(found, key=_longest_first)
 
 
@@ -175,8 +177,8 @@ def _longest_first(finding: Finding) -> tuple[int, str, int]:
     return -length, finding.conversation_id, finding.run_first.version
 
 
-def _repeats(conversation_id: str, stream: Stream, threshold: int) -> Iterator[Repeat]:
-    for count in stream.counts.values():
+def _repeats(conversation_id: str, chat: ConversationCalls, threshold: int) -> Iterator[Repeat]:
+    for count in chat.counts.values():
         if max(count.run, count.between_users) >= threshold and count.call is not None:
             yield Repeat(
                 conversation_id=conversation_id,
@@ -184,8 +186,8 @@ def _repeats(conversation_id: str, stream: Stream, threshold: int) -> Iterator[R
                 call=count.call,
                 total=count.total,
                 run=count.run,
-                current_run=stream.current_run(count),
-                since_user=stream.since_user(count),
+                current_run=chat.current_run(count),
+                since_user=chat.since_user(count),
                 between_users=count.between_users,
                 answers=len(count.answers),
                 answered=sum(count.answers.values()),
@@ -196,10 +198,10 @@ def _repeats(conversation_id: str, stream: Stream, threshold: int) -> Iterator[R
             )
 
 
-def _cycles(conversation_id: str, stream: Stream, threshold: int) -> Iterator[Cycle]:
-    for key, streak in stream.longest_streaks.items():
+def _cycles(conversation_id: str, chat: ConversationCalls, threshold: int) -> Iterator[Cycle]:
+    for key, streak in chat.longest_streaks.items():
         if streak.rounds >= threshold:
-            current_run, since_user = stream.current_rounds(key)
+            current_run, since_user = chat.current_rounds(key)
             yield Cycle(
                 conversation_id=conversation_id,
                 fingerprints=tuple(count.fingerprint for count in streak.calls),

@@ -21,7 +21,7 @@ PERIODS = (2, 3, 4)
 """The numbers of calls that a cycle may have."""
 
 
-class Place(NamedTuple):
+class CallRequest(NamedTuple):
     """The call id and the version of a request."""
 
     call_id: str
@@ -36,10 +36,10 @@ class CallCount(msgspec.Struct, gc=False):
     """
 
     fingerprint: str
-    first: Place
-    last: Place
-    run_first: Place
-    run_last: Place
+    first: CallRequest
+    last: CallRequest
+    run_first: CallRequest
+    run_last: CallRequest
     call: FunctionCall | None = None
     total: int = 0
     run: int = 0
@@ -48,17 +48,17 @@ class CallCount(msgspec.Struct, gc=False):
     between_users: int = 0
     answers: dict[bytes, int] = {}
 
-    def add(self, call: FunctionCall, place: Place, section: int) -> None:
+    def add(self, call: FunctionCall, request: CallRequest, section: int) -> None:
         """Count one more call, made in a section between user messages."""
         self.total += 1
-        self.last = place
+        self.last = request
         if self.total > 1:
             self.call = call
         self.since_user = self.since_user + 1 if section == self.section else 1
         self.section = section
         self.between_users = max(self.between_users, self.since_user)
 
-    def record_run(self, run: int, first: Place) -> None:
+    def record_run(self, run: int, first: CallRequest) -> None:
         """Record a number of calls in a row that ends with the last one, if it is the longest."""
         if run > self.run:
             self.run, self.run_first, self.run_last = run, first, self.last
@@ -77,7 +77,7 @@ class Streak(msgspec.Struct, gc=False):
     """The current calls that fit a cycle: `length` of them, from `first` on."""
 
     calls: tuple[CallCount, ...]
-    first: Place
+    first: CallRequest
     length: int
 
     @property
@@ -90,12 +90,12 @@ class LongestStreak(msgspec.Struct, gc=False):
     """The longest streak of one cycle: `rounds` times round."""
 
     calls: tuple[CallCount, ...]
-    first: Place
-    last: Place
+    first: CallRequest
+    last: CallRequest
     rounds: int = 0
 
 
-class Stream:
+class ConversationCalls:
     """One conversation: the calls made so far, and the streaks that it ends with.
 
     `open` are the calls without a final answer, by id.
@@ -108,9 +108,9 @@ class Stream:
         self.open: dict[str, tuple[CallCount, bytes | None]] = {}  # with the answer so far
         self._section = 0  # the number of user messages so far
         self._calls_in_section = 0
-        self._recent: deque[tuple[CallCount, Place]] = deque(maxlen=max(PERIODS))
+        self._recent: deque[tuple[CallCount, CallRequest]] = deque(maxlen=max(PERIODS))
         self._run = 0
-        self._run_first = Place("", 0)
+        self._run_first = CallRequest("", 0)
         self._streaks: dict[int, Streak] = {}
 
     def begin_section(self) -> None:
@@ -118,30 +118,32 @@ class Stream:
         self._section += 1
         self._calls_in_section = 0
 
-    def request(self, recorded: Recorded, call: FunctionCall) -> None:
+    def add(self, recorded: Recorded, call: FunctionCall) -> None:
         """Take in a call."""
         fingerprint = fingerprint_of(recorded, call)
         if fingerprint is None or not call.id:
             return
-        place = Place(call.id, recorded.version)
+        request = CallRequest(call.id, recorded.version)
         count = self.counts.get(fingerprint)
         if count is None:
-            count = self.counts[fingerprint] = CallCount(fingerprint, place, place, place, place)
+            count = self.counts[fingerprint] = CallCount(
+                fingerprint, request, request, request, request
+            )
         self.open[call.id] = count, None
         self._calls_in_section += 1
-        count.add(call, place, self._section)
-        self._update_run(count, place)
-        self._update_streaks(count, place)
-        self._recent.append((count, place))
+        count.add(call, request, self._section)
+        self._update_run(count, request)
+        self._update_streaks(count, request)
+        self._recent.append((count, request))
 
-    def _update_run(self, count: CallCount, place: Place) -> None:
+    def _update_run(self, count: CallCount, request: CallRequest) -> None:
         if self._recent and self._recent[-1][0] is count:
             self._run += 1
         else:
-            self._run, self._run_first = 1, place
+            self._run, self._run_first = 1, request
         count.record_run(self._run, self._run_first)
 
-    def _update_streaks(self, count: CallCount, place: Place) -> None:
+    def _update_streaks(self, count: CallCount, request: CallRequest) -> None:
         recent = self._recent
         for period in PERIODS:
             if len(recent) < period or recent[-period][0] is not count:
@@ -154,17 +156,17 @@ class Stream:
                 self._streaks[period] = streak
             streak.length += 1
             if streak.rounds > 1 and not _is_shorter_cycle(streak.calls):
-                self._record_streak(streak, place)
+                self._record_streak(streak, request)
 
-    def _record_streak(self, streak: Streak, place: Place) -> None:
+    def _record_streak(self, streak: Streak, request: CallRequest) -> None:
         key = cycle_key(streak.calls)
         longest = self.longest_streaks.get(key)
         if longest is None:
-            longest = LongestStreak(streak.calls, streak.first, place)
+            longest = LongestStreak(streak.calls, streak.first, request)
             self.longest_streaks[key] = longest
         if streak.rounds > longest.rounds:
             longest.calls, longest.rounds = streak.calls, streak.rounds
-            longest.first, longest.last = streak.first, place
+            longest.first, longest.last = streak.first, request
 
     def answer(self, call_id: str, digest: bytes, *, is_final: bool) -> None:
         """Take in the answer to an open call; a final answer closes it."""
@@ -201,7 +203,7 @@ def cycle_key(calls: tuple[CallCount, ...]) -> tuple[str, ...]:
 def _is_shorter_cycle(calls: tuple[CallCount, ...]) -> bool:
     """Return whether a cycle has a shorter period: A A is a row of A, A B A B is the cycle A B."""
     return any(
-        all(call is calls[place % period] for place, call in enumerate(calls))
+        all(call is calls[index % period] for index, call in enumerate(calls))
         for period in range(1, len(calls))
         if len(calls) % period == 0
     )

@@ -27,7 +27,7 @@ from eventstore import (
     fingerprint,
 )
 from projections.repeats.projection import Cycle, Repeat, Repeats, repeats
-from projections.repeats.streaks import Place
+from projections.repeats.streaks import CallRequest
 
 
 def log(events: Iterable[Event], conversation: str = "chat") -> list[Recorded]:
@@ -83,7 +83,7 @@ def test_a_row_of_equal_calls_is_found() -> None:
     assert found.call == FunctionCall("a", {"of": "a"}, "a5")
     assert found.fingerprint == fingerprint("a", {"of": "a"})
     assert (found.total, found.run, found.since_user) == (4, 4, 4)
-    assert (found.run_first, found.run_last) == (Place("a2", 2), Place("a5", 5))
+    assert (found.run_first, found.run_last) == (CallRequest("a2", 2), CallRequest("a5", 5))
     assert found.conversation_id == "chat"
 
 
@@ -97,8 +97,8 @@ def test_another_call_breaks_a_row() -> None:
     """The longest row is kept, the first among equals, and the current row is reported."""
     found = one(calls("aab.aaa.caaa.daa"))
     assert (found.total, found.run, found.current_run) == (10, 3, 2)
-    assert (found.run_first, found.run_last) == (Place("a5", 5), Place("a7", 7))
-    assert (found.first, found.last) == (Place("a1", 1), Place("a16", 16))
+    assert (found.run_first, found.run_last) == (CallRequest("a5", 5), CallRequest("a7", 7))
+    assert (found.first, found.last) == (CallRequest("a1", 1), CallRequest("a16", 16))
     assert one(calls("aaab")).current_run == 0
 
 
