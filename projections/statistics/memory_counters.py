@@ -115,7 +115,7 @@ class MemoryCounters:
         return counter
 
     def _forget_requests(self) -> None:
-        """Forget who asked for the fingerprints that were dropped."""
+        """Forget the requests for fingerprints that were dropped."""
         kept = {counter.number for counter in self.counts.fingerprints.values()}
         requests = self.conversations.requests
         requests -= {pair for pair in requests if pair & _NUMBER_MASK not in kept}
