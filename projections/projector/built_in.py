@@ -17,7 +17,7 @@ from projections.projector.conversations_table import (
     conversation_changes,
     load_conversations,
 )
-from projections.projector.queries import Row, RowChanges
+from projections.projector.queries import Row, RowChanges, write_changes
 from projections.projector.schema import FORMAT, USAGE_FORMAT
 from projections.projector.settings import DEFAULT_SETTINGS
 from projections.projector.statistics_table import StoredStatistics
@@ -179,6 +179,5 @@ class BuiltInProjection:
         changes = conversation_changes(conversations)
         for view in state.views:
             changes += view.changes(connection, lane.key, conversations)
-        for rows in changes:
-            rows.write(connection, lane.key)
+        write_changes(connection, lane.key, changes)
         return state if len(state) <= self._max_cached_rows else None

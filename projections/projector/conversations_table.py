@@ -164,14 +164,14 @@ def conversation_changes(changed: Iterable[StoredConversation]) -> list[RowChang
         if not conversation.is_stored:
             row["conversation_id"] = storable(conversation.id)
             row["conversation"] = conversation.number
-        rows.put(row, is_stored=conversation.is_stored)
+        (rows.changed if conversation.is_stored else rows.new).append(row)
         for page, is_new in _fill_pages(conversation):
             row = {
                 "conversation": conversation.number,
                 "page": page,
                 "marks": conversation.last_page,
             }
-            pages.put(row, is_stored=not is_new)
+            (pages.new if is_new else pages.changed).append(row)
         conversation.is_stored = True
         conversation.unstored_requests.clear()
     return [rows, pages]

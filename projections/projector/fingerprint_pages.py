@@ -77,7 +77,7 @@ class FingerprintPages:
         pages.removed = [*(self._stored - self._pages.keys())]
         for page in self._changed & self._pages.keys():
             row: Row = {"page": page, "body": encode_text(self._pages[page])}
-            pages.put(row, is_stored=page in self._stored)
+            (pages.changed if page in self._stored else pages.new).append(row)
         self._stored = set(self._pages)
         self._changed.clear()
         return pages

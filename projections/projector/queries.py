@@ -7,6 +7,7 @@ from itertools import islice
 from operator import itemgetter
 from typing import Any
 
+import msgspec
 from sqlalchemy import (
     Column,
     ColumnElement,
@@ -109,30 +110,27 @@ def highest(connection: Connection, column: Column[int]) -> int:
     return int(connection.execute(select(func.max(column))).scalar() or 0)
 
 
-class RowChanges:
+class RowChanges(msgspec.Struct):
     """The rows of a state table that a batch inserts, updates and deletes.
 
     The rows come without the columns `projection` and `lane`. `removed` are values of the last
     column of the primary key.
     """
 
-    def __init__(self, table: Table) -> None:
-        self.table = table
-        self.new: list[Row] = []
-        self.changed: list[Row] = []
-        self.removed: Sequence[object] = ()
+    table: Table
+    new: list[Row] = []
+    changed: list[Row] = []
+    removed: Sequence[object] = ()
 
-    def put(self, row: Row, *, is_stored: bool) -> None:
-        """Update a row that is stored, or insert it."""
-        (self.changed if is_stored else self.new).append(row)
 
-    def write(self, connection: Connection, at: Row) -> None:
-        """Write them, as rows of the lane that `at` describes."""
-        if self.removed:
-            key = [column.name for column in self.table.primary_key][-1]
-            delete_keys(connection, self.table, at, key, self.removed)
-        insert_rows(connection, self.table, [at | row for row in self.new])
-        update_rows(connection, self.table, [at | row for row in self.changed])
+def write_changes(connection: Connection, at: Row, changes: Iterable[RowChanges]) -> None:
+    """Write rows of the lane that `at` describes."""
+    for rows in changes:
+        if rows.removed:
+            key = [column.name for column in rows.table.primary_key][-1]
+            delete_keys(connection, rows.table, at, key, rows.removed)
+        insert_rows(connection, rows.table, [at | row for row in rows.new])
+        update_rows(connection, rows.table, [at | row for row in rows.changed])
 
 
 def insert_rows(connection: Connection, table: Table, rows: Sequence[Mapping[str, object]]) -> None:

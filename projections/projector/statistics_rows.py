@@ -162,8 +162,10 @@ def tool_changes(buckets: Iterable[Bucket]) -> RowChanges:
         for name in bucket.changed:
             row: Row = {"starts_at": bucket.starts_at, "key": key_of(name)}
             row |= _tool_row(name, bucket.tools[name])
-            is_stored = name in bucket.stored_tools
-            rows.put(row if is_stored else row | {"tool": storable(name)}, is_stored=is_stored)
+            if name in bucket.stored_tools:
+                rows.changed.append(row)
+            else:
+                rows.new.append(row | {"tool": storable(name)})
         bucket.stored_tools |= bucket.changed
         bucket.changed.clear()
     return rows
@@ -174,7 +176,8 @@ def _tool_row(name: str, counter: ToolCounter) -> Row:
     body = _copy(counter, _ToolBody())
     for leg in DURATIONS:
         setattr(body, leg, StoredDurations.of(getattr(counter, leg)))
-    return {column: totals[column] for column in COUNTS} | {"body": encode_text([name, body])}
+    counts: Row = {column: totals[column] for column in COUNTS}
+    return counts | {"body": encode_text([name, body])}
 
 
 def kind_changes(buckets: Iterable[Bucket]) -> RowChanges:
@@ -191,6 +194,6 @@ def kind_changes(buckets: Iterable[Bucket]) -> RowChanges:
                 "terminal": counter.terminal,
                 "body": encode_text(counter),
             }
-            rows.put(row, is_stored=str(kind) in bucket.stored_kinds)
+            (rows.changed if str(kind) in bucket.stored_kinds else rows.new).append(row)
             bucket.stored_kinds.add(str(kind))
     return rows

@@ -182,7 +182,7 @@ class StoredStatistics:
                 body = call_body(call, self._counters.bucket_start(call.asked_at))
                 is_stored = call_id in resumed and resumed[call_id].call is call
                 row: Row = {"key": key_of(conversation.id, call_id), "body": body}
-                rows.put(row, is_stored=is_stored)
+                (rows.changed if is_stored else rows.new).append(row)
                 conversation.resting[call_id] = RestingCall(call, counted)
             calls.clear()
             resumed.clear()

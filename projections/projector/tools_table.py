@@ -108,7 +108,7 @@ class StoredTools:
             row = _state_of(stored)
             if not stored.is_stored:
                 row |= _request_of(conversation, call_id, stored)
-            calls.put(row, is_stored=stored.is_stored)
+            (calls.changed if stored.is_stored else calls.new).append(row)
             stored.is_stored = True
             stored.is_changed = False
             if stored.tool.is_resolved:

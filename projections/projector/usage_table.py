@@ -109,7 +109,7 @@ class StoredUsage:
             row: Row = {"key": key, "body": _encode_counter((name, counter)).decode()}
             if key not in stored:
                 row |= {"kind": kind, "name": storable(name)}
-            rows.put(row, is_stored=key in stored)
+            (rows.changed if key in stored else rows.new).append(row)
         return rows
 
     def _take_counters(
@@ -132,7 +132,7 @@ class StoredUsage:
             body = self._turn_row(conversation)
             if body != conversation.turn_row:
                 row: Row = {"conversation": conversation.number, "body": body}
-                rows.put(row, is_stored=conversation.turn_row is not None)
+                (rows.changed if conversation.turn_row is not None else rows.new).append(row)
                 conversation.turn_row = body
         return rows
 

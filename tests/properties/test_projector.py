@@ -27,6 +27,7 @@ from projections.projector.conversations_table import (
     load_conversations,
 )
 from projections.projector.database import ProjectionDatabase
+from projections.projector.queries import write_changes
 from projections.projector.settings import ProjectorSettings
 
 moves = st.lists(
@@ -135,8 +136,7 @@ def test_stored_requests_are_loaded_again_page_by_page(sizes: list[int], again: 
             assert chat.add_request(mark)
         count += size
         with database.writing() as connection:
-            for rows in conversation_changes([chat]):
-                rows.write(connection, at)
+            write_changes(connection, at, conversation_changes([chat]))
         if again:
             with database.reading() as connection:
                 chat = load_conversations(connection, at, ["chat"], with_requests=True)["chat"]
