@@ -6,7 +6,7 @@ The names of the fields are those of the stored JSON.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -15,6 +15,7 @@ from projections.projector import schema
 from projections.projector.queries import Row, RowChanges
 from projections.projector.schema import COUNTS, key_of, storable
 from projections.statistics.counters import (
+    CallState,
     Counter,
     ErrorKindCounter,
     FingerprintCounter,
@@ -72,25 +73,14 @@ class Bucket(msgspec.Struct):
         return counter
 
 
-class OpenCallBody(msgspec.Struct, gc=False, omit_defaults=True):
-    """An open or failed call, as it is stored; see `LiveCall`."""
+class OpenCallBody(CallState, gc=False, omit_defaults=True, kw_only=True):
+    """An open or failed call, as it is stored: asked for in the bucket at `starts_at`.
+
+    `mark` is its fingerprint, if it is kept.
+    """
 
     starts_at: int
-    id: str
-    asked: FunctionCall
-    since: int
-    status: str
-    attempts: int = 0
-    edit: FunctionCall | None = None
-    kind: ErrorKind | None = None
-    in_doubt: bool = False
-    mishap: bool = False
     mark: str | None = None
-    again: bool = False
-    lost: int = 0
-    imported: bool = False
-    approval_expires: bool = False
-    retry_announced: bool = False
 
 
 class _ToolBody(Counter, gc=False, omit_defaults=True):
@@ -122,26 +112,13 @@ def _copy(counter: Counter, into: C) -> C:
 def call_body(call: LiveCall, starts_at: int) -> str:
     """Return the body of the row of an open call; it was asked for in the bucket at `starts_at`."""
     counter = call.fingerprint_counter
-    return encode_text(
-        OpenCallBody(
-            starts_at=starts_at,
-            id=call.id,
-            asked=call.asked,
-            since=call.since,
-            status=call.status,
-            attempts=call.attempts,
-            edit=call.edit,
-            kind=call.kind,
-            in_doubt=call.in_doubt,
-            mishap=call.first_try_failed,
-            mark=counter.fingerprint if counter.number else None,
-            again=call.runs_again,
-            lost=call.lost,
-            imported=call.imported,
-            approval_expires=call.approval_expires,
-            retry_announced=call.retry_announced,
-        )
-    )
+    mark = counter.fingerprint if counter.number else None
+    return encode_text(OpenCallBody(starts_at=starts_at, mark=mark, **state_of(call)))
+
+
+def state_of(call: CallState) -> dict[str, Any]:
+    """Return the members that an open call has in memory and in its row."""
+    return {name: getattr(call, name) for name in CallState.__struct_fields__}
 
 
 def tool_counter(body: str, bucket: Bucket) -> ToolCounter:

@@ -27,6 +27,7 @@ from projections.projector.statistics_rows import (
     decode_call,
     decode_kind,
     kind_changes,
+    state_of,
     tool_changes,
     tool_counter,
 )
@@ -80,25 +81,14 @@ class TableCounters:
         """Return a call that was stored."""
         name = body.asked.name
         known = self.fingerprints.known.counters.get(body.mark or "")
-        return LiveCall(
-            id=body.id,
-            asked=body.asked,
+        call = LiveCall(
             tool_counter=self.buckets[body.starts_at].tools[name],
             fingerprint_counter=known or FingerprintCounter(tool=name),
             asked_at=body.starts_at,
-            since=body.since,
-            status=body.status,
-            attempts=body.attempts,
-            edit=body.edit,
-            kind=body.kind,
-            in_doubt=body.in_doubt,
-            first_try_failed=body.mishap,
-            runs_again=body.again,
-            lost=max(body.lost, int(body.in_doubt)),
-            imported=body.imported,
-            approval_expires=body.approval_expires,
-            retry_announced=body.retry_announced,
+            **state_of(body),
         )
+        call.lost = max(body.lost, int(body.in_doubt))  # older versions stored no `lost`
+        return call
 
 
 class StoredStatistics:

@@ -214,35 +214,40 @@ class ErrorKindCounter(msgspec.Struct, gc=False):
         )
 
 
-class LiveCall(msgspec.Struct, gc=False):
-    """An open or failed call: its status, since when, and the counters it is counted in.
+class CallState(msgspec.Struct, gc=False, omit_defaults=True):
+    """What the statistics keep of an open or failed call: its status, and since when.
 
-    `asked` is what the model asked for at `asked_at`, `edit` the approved edit. `first_try_failed`:
-    its first attempt failed or was lost. `kind` is that of the last failure, None where a person
-    said that the call failed, and `in_doubt` says that the failed attempt may have taken effect.
-    `lost` of its attempts are counted as lost. `runs_again`: a person has said so. Of a failed call
-    only the tool's name is kept in `asked`. An `imported` one ran elsewhere. `approval_expires`
-    says that of the approval in force, and `retry_announced` that the last attempt failed and the
-    next is to come, if a new approval has to come before it, too.
+    `asked` is what the model asked for, `edit` the approved edit. `first_try_failed`: its first
+    attempt failed or was lost. `kind` is that of the last failure, None where a person said that
+    the call failed, and `in_doubt` says that the failed attempt may have taken effect. `lost` of
+    its attempts are counted as lost. `runs_again`: a person has said so. Of a failed call only the
+    tool's name is kept in `asked`. An `imported` one ran elsewhere. `approval_expires` says that of
+    the approval in force, and `retry_announced` that the last attempt failed and the next is to
+    come, if a new approval has to come before it, too.
     """
 
     id: str
     asked: FunctionCall
-    tool_counter: ToolCounter
-    fingerprint_counter: FingerprintCounter
-    asked_at: int
     since: int
     status: str = "Pending"
     attempts: int = 0
     edit: FunctionCall | None = None
     kind: ErrorKind | None = None
     in_doubt: bool = False
-    first_try_failed: bool = False
-    runs_again: bool = False
+    first_try_failed: bool = msgspec.field(default=False, name="mishap")
+    runs_again: bool = msgspec.field(default=False, name="again")
     lost: int = 0
     imported: bool = False
     approval_expires: bool = False
     retry_announced: bool = False
+
+
+class LiveCall(CallState, gc=False, kw_only=True):
+    """An open or failed call that was asked for at `asked_at`, and what it is counted in."""
+
+    tool_counter: ToolCounter
+    fingerprint_counter: FingerprintCounter
+    asked_at: int
 
     def tool(self) -> Tool:
         """Return the call as the table of transitions takes it."""

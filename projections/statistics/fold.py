@@ -111,7 +111,13 @@ class StatisticsFold:
             recorded.fingerprint or fingerprint_of(recorded, asked), asked.name
         )
         chat.calls[call_id] = LiveCall(
-            call_id, asked, tool, fingerprint, at, at, imported=event.imported
+            call_id,
+            asked,
+            at,
+            imported=event.imported,
+            tool_counter=tool,
+            fingerprint_counter=fingerprint,
+            asked_at=at,
         )
         if fingerprint.calls:
             fingerprint.describe(asked)

@@ -100,7 +100,7 @@ class MemoryCounters:
 
     def tool(self, name: str, _asked_at: int, /) -> ToolCounter:
         """Return the counter of a tool."""
-        return self.counts.tool(name)
+        return self.counts.tools.get(name) or self.counts.tool(name)
 
     def fingerprint(self, fingerprint: str | None, tool: str) -> FingerprintCounter:
         """Return the counter of a fingerprint; one that is not kept for None."""
