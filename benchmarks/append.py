@@ -9,7 +9,7 @@ call the INSERT into the fingerprint index, COMMIT. The rows were built beforeha
 that the library wrote in a run before: the same bytes in every column.
 
 Its statement: the driver with the one statement that the library uses in place of these five (see
-`eventstore.storage.sqlite.storage`).
+`eventstore.storage.sqlite.single_statement`).
 
 All work in turn, round for round. Each round has its own conversation, which is begun before the
 clock starts. A ratio is the driver's time divided by the library's, the median over the rounds. On

@@ -13,7 +13,7 @@ from measure import driver
 
 from eventstore import EventStore
 from eventstore.storage.sqlite.backend import Sqlite
-from eventstore.storage.sqlite.storage import definitions, statement
+from eventstore.storage.sqlite.single_statement import definitions, statement
 
 Row = tuple[Any, ...]
 

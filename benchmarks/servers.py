@@ -43,7 +43,7 @@ from together import LIMITS, SINGLES, Times, all_at_once, compared, prepared, ru
 
 from eventstore import EventStore
 from eventstore.storage.factory import open_storage
-from eventstore.storage.postgresql.storage import statements
+from eventstore.storage.postgresql.single_statement import statements
 from eventstore.testing import message
 
 sys.path.insert(0, str(ROOT / "tests"))
@@ -89,7 +89,7 @@ class Bare:
     def __init__(self, server: Server) -> None:
         self.url = server.database(migrated=True)
         self.storage = open_storage(self.url, "", "full", 30.0)  # connects as the library does
-        self.connection = self.storage._connection()
+        self.connection = self.storage.connections.connection()
         self.cursor = self.connection.cursor()
         self.raw = None if isinstance(server, MariaDB) else psycopg.RawCursor(self.connection)
         self.position = 0
@@ -102,7 +102,7 @@ class Bare:
 
     def counted(self, rows: list[Any]) -> None:
         """Insert the rows like `commits`; each also moves its lane's counter."""
-        sql = self.storage._sql
+        sql = self.storage.log.sql
         for row in rows:
             self.position += 1
             if self.raw:

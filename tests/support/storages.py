@@ -6,7 +6,6 @@ from eventstore import EventStore
 from eventstore.storage.factory import backend_for
 from eventstore.storage.sql.backend import Limits
 from eventstore.storage.sql.storage import SqlStorage
-from eventstore.storage.sqlite.storage import SqliteStorage
 
 
 def open_limited(
@@ -20,8 +19,8 @@ def open_limited(
     return storage
 
 
-def sqlite_storage_of(store: EventStore) -> SqliteStorage:
-    """Return the storage of a store in SQLite."""
+def sql_storage_of(store: EventStore) -> SqlStorage:
+    """Return the storage of a store."""
     storage = store.session.storage
-    assert isinstance(storage, SqliteStorage)
+    assert isinstance(storage, SqlStorage)
     return storage

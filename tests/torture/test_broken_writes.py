@@ -58,7 +58,7 @@ def write(disk: Disk, path: Path, fault: Fault | None, first: int, *, lasting: b
     with EventStore.open(disk.url(path)) as store:
         chat = store.conversation("chat")
         assert chat.version == 1
-        connection = store.session.storage._connection()  # type: ignore[attr-defined]
+        connection = store.session.storage.connections.connection()  # type: ignore[attr-defined]
         connection.execute(f"PRAGMA wal_autocheckpoint = {PAGES}")
         disk.begin(fault, first, lasting=lasting)
         for count, size in SIZES:

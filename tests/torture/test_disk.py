@@ -46,7 +46,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 def pragma(store: EventStore, text: str) -> Any:
     """Return a setting of the connection that writes."""
-    return store.session.storage._connection().execute(f"PRAGMA {text}").fetchone()  # type: ignore[attr-defined]
+    return store.session.storage.connections.connection().execute(f"PRAGMA {text}").fetchone()  # type: ignore[attr-defined]
 
 
 Notes = list[Acknowledgement]

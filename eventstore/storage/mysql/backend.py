@@ -28,7 +28,8 @@ from eventstore.errors import (
 )
 from eventstore.storage import migrations
 from eventstore.storage.interface import Draft
-from eventstore.storage.mysql.durable_reads import DurableReadStorage
+from eventstore.storage.mysql.durable_reads import DurableReader
+from eventstore.storage.sql.parts import Parts
 from eventstore.storage.sql.schema import metadata
 from eventstore.storage.sql.server import CONNECT_SECONDS, Server
 from eventstore.storage.sql.storage import SqlStorage
@@ -179,7 +180,7 @@ class Mysql(Server):
     def storage(self, tenant: str) -> SqlStorage:
         """Return a storage; its readers wait for the disk where InnoDB does not."""
         if self.visible_before_durable and self.durability == "full":
-            return DurableReadStorage(self, tenant)
+            return SqlStorage(self, tenant, lambda log: Parts(DurableReader(log, self)))
         return SqlStorage(self, tenant)
 
     def weak_durability(self, connection: Connection) -> tuple[str, str] | None:

@@ -25,24 +25,23 @@ from typing import TYPE_CHECKING
 
 from eventstore.errors import StoreBusy, StoreFull, StoreReadOnly
 from eventstore.storage.sql.connections import backoff_delays
-from eventstore.storage.sql.storage import SqlStorage
+from eventstore.storage.sql.reader import LogReader
 
 if TYPE_CHECKING:
     from sqlalchemy.engine.interfaces import DBAPICursor
 
     from eventstore.domain.codec import Decoders
     from eventstore.domain.events import Recorded
+    from eventstore.storage.sql.log import Log
     from eventstore.storage.sql.server import Server
 
 
-class DurableReadStorage(SqlStorage):
+class DurableReader(LogReader):
     """The events of one tenant, as far as no crash takes them back.
 
     A read-only user on a server that does not report how far its log is on disk gets reads without
     this guarantee.
     """
-
-    _backend: Server
 
     insert_statement: str = (
         "INSERT INTO toolledger_store (id, epoch, lanes, created_at) VALUES (%s, '', 0, 0)"
@@ -56,13 +55,15 @@ SHOW GLOBAL STATUS WHERE Variable_name IN (
     """How far the log goes, and how far it is on disk: MariaDB's names, and those of MySQL 8.0.30.
     """
 
-    def __init__(self, backend: Server, tenant: str) -> None:
+    def __init__(self, log: Log, backend: Server) -> None:
+        super().__init__(log)
+        self._backend = backend
         self._durable: Mapping[int, int] = {}  # lane -> a position up to which all is on disk
-        super().__init__(backend, tenant)
+        self._note_seen = self._note_durable
 
     def conversation(self, conversation_id: str, after: int = 0) -> Iterator[Recorded]:
         """Yield the events of a conversation after a version; see `Storage.conversation`."""
-        lane = self.lane_of(conversation_id)
+        lane = self._keys.lane_of(conversation_id)
         end = self._durable_position(lane)
         for recorded in super().conversation(conversation_id, after):
             if recorded.position > end:
@@ -77,10 +78,10 @@ SHOW GLOBAL STATUS WHERE Variable_name IN (
                 return
             yield recorded
 
-    def _note_seen(self, found: Sequence[Recorded]) -> None:
+    def _note_durable(self, found: Sequence[Recorded]) -> None:
         """Note what is on disk: the rest may be taken back, and was not returned."""
         end = self._durable_position(found[-1].lane) if found else 0
-        super()._note_seen([recorded for recorded in found if recorded.position <= end])
+        self.log.seen.note([recorded for recorded in found if recorded.position <= end])
 
     def _pages(
         self,
@@ -108,12 +109,12 @@ SHOW GLOBAL STATUS WHERE Variable_name IN (
         """Return the last position of each lane that is on disk."""
 
         def read() -> dict[int, int]:
-            with self.cursor() as cursor:
+            with self.connections.cursor() as cursor:
                 return self._durable_heads(cursor)
 
-        return self.retrying(read)
+        return self.connections.retrying(read)
 
-    def _wait_until_durable(self, cursor: DBAPICursor) -> None:
+    def wait_until_durable(self, cursor: DBAPICursor) -> None:
         """Wait until no crash of the database can take back what was read."""
         self._durable_heads(cursor)
 
@@ -131,7 +132,7 @@ SHOW GLOBAL STATUS WHERE Variable_name IN (
 
     def _durable_position(self, lane: int) -> int:
         """Return a position up to which all is on disk, as own appends and all before them are."""
-        return max(self._durable.get(lane, 0), self._last_written.get(lane, 0))
+        return max(self._durable.get(lane, 0), self.log.written.ends.get(lane, 0))
 
     def flush(self, cursor: DBAPICursor) -> None:
         """Wait until all that was committed before is on disk."""
@@ -141,7 +142,7 @@ SHOW GLOBAL STATUS WHERE Variable_name IN (
             cursor.execute(self.insert_statement, row)
             cursor.execute(self.delete_statement, row)
             cursor.execute("COMMIT")
-        except self._driver.Error as error:
+        except self.connections.driver.Error as error:
             kind = self._backend.error_for(error)[0]
             if kind not in (StoreReadOnly, StoreFull):
                 raise

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, MutableMapping
+    from collections.abc import Generator, Mapping
 
     from eventstore.storage.sql.server import Server
 
@@ -31,7 +31,7 @@ def limit_waits(backend: Server, connection: Any, record: Any) -> None:
     connection.wait = partial(_wait, wait, backend, ref(connection))
 
 
-def is_suspect(backend: Server, info: MutableMapping[Any, Any]) -> bool:
+def is_suspect(backend: Server, info: Mapping[Any, Any]) -> bool:
     """Return whether a server fell silent since a connection, with the pool's `info`, was made."""
     before: int = info.get(_SILENCES_BEFORE, backend.silences)
     return before != backend.silences

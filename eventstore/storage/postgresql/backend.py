@@ -24,20 +24,26 @@ from eventstore.errors import (
     StoreReadOnly,
 )
 from eventstore.storage.postgresql.answers import is_suspect, limit_waits
+from eventstore.storage.postgresql.binary_rows import insert_copies
+from eventstore.storage.postgresql.notify import Notifications
 from eventstore.storage.postgresql.replication import (
     GRACE_SECONDS,
     CancelledAt,
     is_unreplicated,
 )
-from eventstore.storage.postgresql.storage import PostgresqlStorage
+from eventstore.storage.postgresql.single_statement import PostgresqlSingleStatement
+from eventstore.storage.postgresql.standby_proof import StandbyProof
+from eventstore.storage.sql.parts import Parts
+from eventstore.storage.sql.reader import LogReader
 from eventstore.storage.sql.server import CONNECT_SECONDS, Server
+from eventstore.storage.sql.storage import SqlStorage
 from eventstore.storage.urls import server_count
 
 if TYPE_CHECKING:
     from sqlalchemy import ColumnElement, Connection, Dialect, Engine
-    from sqlalchemy.engine.interfaces import DBAPIConnection
+    from sqlalchemy.engine.interfaces import DBAPIConnection, DBAPICursor
 
-    from eventstore.storage.sql.storage import SqlStorage
+    from eventstore.storage.sql.log import Log
     from eventstore.storage.sql.table_engine import TableEngine
 
 SCHEMA_LOCK = 0x746F6F6C
@@ -149,8 +155,23 @@ class Postgresql(Server):
         """Whether the URL asks for a server that takes no writes."""
         return self.url.query.get("target_session_attrs") in ("read-only", "standby")
 
+    def log_engine(self) -> Engine:
+        """Make the engine of a storage, whose connections give a silent server up."""
+        engine = self.connect()
+        event.listen(engine, "connect", partial(limit_waits, self))
+        return engine
+
+    def read_cursor(self, connection: Any) -> DBAPICursor:
+        """Return a cursor that reads in binary: reads have few parameters."""
+        cursor: DBAPICursor = connection.cursor(binary=True)
+        return cursor
+
+    def is_suspect(self, info: Mapping[Any, Any]) -> bool:
+        """Return whether the server fell silent since a connection was made."""
+        return is_suspect(self, info)
+
     def _checked_out(self, connection: Any, record: Any, _: object) -> None:
-        if is_suspect(self, record.info):
+        if self.is_suspect(record.info):
             raise InvalidatePoolError
         super()._checked_out(connection, record, _)
 
@@ -264,7 +285,12 @@ class Postgresql(Server):
 
     def storage(self, tenant: str) -> SqlStorage:
         """Return one that appends in binary, and notifies other processes."""
-        return PostgresqlStorage(self, tenant)
+        return SqlStorage(self, tenant, self._parts)
+
+    def _parts(self, log: Log) -> Parts:
+        proof = StandbyProof(log, self)
+        single = PostgresqlSingleStatement(log, proof)
+        return Parts(LogReader(log), insert_copies, single, proof, Notifications(log))
 
     def error_for(self, error: Any) -> tuple[type[StorageError], str]:
         """Look the SQLSTATE up; an error without one is the connection's."""

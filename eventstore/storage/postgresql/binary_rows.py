@@ -12,13 +12,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from struct import Struct
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from eventstore.storage.sql.schema import event_ids, events, fingerprints
 
 if TYPE_CHECKING:
+    from sqlalchemy import Table
+    from sqlalchemy.engine.interfaces import DBAPICursor
+
     from eventstore.storage.interface import Draft
     from eventstore.storage.sql.rows import Batch
+    from eventstore.storage.sql.statements import Statements
 
 PIECE_BYTES = 32 * 1024
 """The least that is sent at once: the server works on it while the next piece is made."""
@@ -56,6 +60,27 @@ def parameters(
         digest,
         draft.payload,
     ]
+
+
+def insert_copies(cursor: DBAPICursor, _: Statements, batches: Sequence[Batch]) -> None:
+    """Insert the rows of batches by COPY; see `log_writer.Insert`.
+
+    Even for few rows this takes less time in the client than `executemany`.
+    """
+    _copy(cursor, events, copied_events(batches))
+    _copy(cursor, fingerprints, copied_marks(batches))
+    _copy(cursor, event_ids, copied_ids(batches))
+
+
+def _copy(cursor: Any, table: Table, pieces: Iterator[bytes]) -> None:
+    first = next(pieces, None)
+    if first is None:
+        return
+    columns = ", ".join(column.name for column in table.columns)
+    with cursor.copy(f"COPY {table.name} ({columns}) FROM STDIN (FORMAT BINARY)") as copy:
+        copy.write(first)
+        for piece in pieces:
+            copy.write(piece)
 
 
 def copied_events(batches: Sequence[Batch], piece_bytes: int = PIECE_BYTES) -> Iterator[bytes]:

@@ -8,17 +8,16 @@ be lost: only the lanes' counters say which events are stored.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from functools import partial
 from threading import Condition, RLock, Thread
 from typing import TYPE_CHECKING, Any
 
 from eventstore.latch import Latch
-from eventstore.storage.sql.storage import SqlStorage
 
 if TYPE_CHECKING:
-    from eventstore.storage.interface import Append, AppendOutcome
+    from eventstore.storage.sql.log import Log
 
 CHANNEL = "toolledger"
 
@@ -31,8 +30,8 @@ LISTEN_POLL_SECONDS = 0.5
 _process_mark = os.urandom(8).hex()
 
 
-class NotifyingStorage(SqlStorage):
-    """The events of one tenant, with hints to other processes when there are new ones."""
+class Notifications:
+    """Sends hints to other processes when there are new events, and hears of theirs."""
 
     idle_seconds = 1.0
     """Time for which the notifying thread stays when there is nothing to send."""
@@ -40,30 +39,26 @@ class NotifyingStorage(SqlStorage):
     listen_retry_seconds = 5.0
     """Time for which a listener that failed waits before it listens again."""
 
-    def _connect(self) -> None:
-        super()._connect()
+    def __init__(self, log: Log) -> None:
+        self._connections = log.connections
+        self._epoch = log.epoch
+        self._begin()
+        log.connections.on_renewal.append(self._begin)
+
+    def _begin(self) -> None:
+        """Begin without a thread, as a forked child does."""
         self._notify_lock = RLock()  # entered by itself: see `Watcher`
         self._changed = Condition(self._notify_lock)
         self._due = False
         self._ending = Latch()
         self._notifier: Thread | None = None
 
-    def append(self, requests: Sequence[Append]) -> list[AppendOutcome]:
-        """Store the drafts of the requests; see `Storage.append`."""
-        done = super().append(requests)
-        if not self._due:
-            self._notify()
-        return done
-
-    def close(self) -> None:
-        """Give up the connections, after the last hint. A second call does nothing."""
-        if not self._closed and self._pid == os.getpid():
-            self._notify_last()
-        super().close()
-
     # notifying
 
-    def _notify(self) -> None:
+    def send(self) -> None:
+        """Tell the others soon that something was appended."""
+        if self._due:
+            return
         with self._notify_lock:
             self._due = True
             if self._notifier is not None:
@@ -72,7 +67,8 @@ class NotifyingStorage(SqlStorage):
             self._notifier = _started(self._notify_others, "toolledger-notify")
             self._due = self._notifier is not None
 
-    def _notify_last(self) -> None:
+    def close(self) -> None:
+        """Send the last hint, and end."""
         with self._notify_lock:
             self._ending.set()
             self._changed.notify()
@@ -84,7 +80,9 @@ class NotifyingStorage(SqlStorage):
         while self._is_due():
             self._due = False  # the next hint covers appends from now on
             with suppress(Exception):
-                self.rows("SELECT pg_notify(%s, %s)", CHANNEL, f"{self.epoch} {_process()}")
+                self._connections.rows(
+                    "SELECT pg_notify(%s, %s)", CHANNEL, f"{self._epoch} {_process()}"
+                )
             self._ending.wait(NOTIFY_INTERVAL_SECONDS)
 
     def _is_due(self) -> bool:
@@ -99,7 +97,7 @@ class NotifyingStorage(SqlStorage):
     # listening
 
     @contextmanager
-    def hints(self, heard: Callable[[], object], /) -> Generator[None]:
+    def listen(self, heard: Callable[[], object], /) -> Generator[None]:
         """Call `heard` when another process has appended; see `Storage.hints`."""
         ended = Latch()
         _started(partial(self._listen, heard, ended), "toolledger-listen")
@@ -115,7 +113,7 @@ class NotifyingStorage(SqlStorage):
             ended.wait(self.listen_retry_seconds)
 
     def _hear_notices(self, heard: Callable[[], object], ended: Latch) -> None:
-        pooled = self._new_connection()
+        pooled = self._connections.new_connection()
         pooled.detach()  # it is never given back: it goes on listening
         connection: Any = pooled.dbapi_connection
         try:
@@ -127,7 +125,7 @@ class NotifyingStorage(SqlStorage):
             while not ended.is_set() and not self._ending.is_set():
                 for notice in connection.notifies(timeout=LISTEN_POLL_SECONDS, stop_after=1):
                     epoch, _, process = notice.payload.partition(" ")
-                    if epoch == self.epoch and process != _process():
+                    if epoch == self._epoch and process != _process():
                         heard()
         finally:
             connection.close()

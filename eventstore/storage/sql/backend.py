@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from sqlalchemy import URL, ColumnElement, Connection, Engine
+    from sqlalchemy.engine.interfaces import DBAPICursor
+    from sqlalchemy.pool import PoolProxiedConnection
 
     from eventstore.storage.interface import Draft, Storage
     from eventstore.storage.migrations import Progress
@@ -121,6 +123,18 @@ class Backend(ABC):
     @abstractmethod
     def connect(self) -> Engine:
         """Make an engine whose connections are in autocommit mode."""
+
+    def log_engine(self) -> Engine:
+        """Make the engine of a storage; by default it is the one for changing the schema, too."""
+        return self.connect()
+
+    def read_cursor(self, connection: PoolProxiedConnection) -> DBAPICursor:
+        """Return a cursor of the driver to read with."""
+        return connection.cursor()
+
+    def is_suspect(self, info: Mapping[Any, Any]) -> bool:
+        """Return whether a pooled connection, with the pool's `info`, must not be used again."""
+        return False
 
     def backup(self, path: Path, progress: Progress | None) -> None:
         """Copy the database to a new file while others write to it; see `eventstore.backup`.

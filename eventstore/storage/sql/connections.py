@@ -1,4 +1,12 @@
-"""The connections of a storage: from SQLAlchemy's pool, replaced when lost, safe over a fork."""
+"""The connections of a storage: from SQLAlchemy's pool, replaced when lost, safe over a fork.
+
+They know nothing of the log. Who remembers something of the database is told:
+
+1. when all connections are others, as in a forked child (`on_renewal`);
+2. when a connection was given up, so that the next one may find another database (`on_loss`);
+3. when a connection is read from for the first time: `recognise` says whether it finds the database
+   as it was seen before. Of those for writing, `opened` counts.
+"""
 
 from __future__ import annotations
 
@@ -40,65 +48,87 @@ class Connections:
     """One connection held for writing, and others for reads while they last."""
 
     def __init__(self, backend: Backend) -> None:
-        self._backend = backend
-        self._closed = False
+        self.backend = backend
+        self.closed = False
+        self.opened = 0
+        """How many connections were opened for writing."""
+        self.on_renewal: list[Callable[[], object]] = []
+        self.on_loss: list[Callable[[], object]] = []
+        self.recognise: Callable[[DBAPICursor], bool] = lambda _: True
         with no_fork():
             self._connect()
             _all.add(self)
 
     def _connect(self) -> None:
-        self._pid = getpid()
-        self._lock = threading.RLock()  # its holder writes, on the writer's connection
-        self._open_lock = threading.RLock()  # its holder opens a connection
-        self._engine = self._backend.connect()
-        self._writer_connection: PoolProxiedConnection | None = None
-        self._writer_cursor: DBAPICursor | None = None  # used again and again
-        self._in_transaction = False  # the writer's connection may have a transaction open
+        self.pid = getpid()
+        self.lock = threading.RLock()
+        """Its holder writes, on the writer's connection."""
+        self.open_lock = threading.RLock()
+        """Its holder opens a connection."""
+        self.engine = self.backend.log_engine()
+        self.writer_connection: PoolProxiedConnection | None = None
+        self.writer_cursor: DBAPICursor | None = None  # used again and again
+        self.in_transaction = False
+        """The writer's connection may have a transaction open."""
 
-    def _check(self) -> None:
-        if self._pid != getpid():
-            # Forked without Python's hooks: leave the handles to the parent, unclosed.
-            _inherited.append((self._engine, self._writer_connection))
-            self._connect()
-        if self._closed:
+    def _renew(self) -> None:
+        _inherited.append((self.engine, self.writer_connection))
+        self._connect()
+        for told in self.on_renewal:
+            told()
+
+    def check(self) -> None:
+        """Refuse a storage that is closed; leave connections to the process that opened them."""
+        if self.pid != getpid():  # forked without Python's hooks
+            self._renew()
+        if self.closed:
             raise StoreClosed("the store is closed: open it again with EventStore.open()")
 
-    def _writer(self) -> DBAPICursor:
+    def writer(self) -> DBAPICursor:
         """Return the writer's cursor, with no transaction open."""
-        if self._in_transaction:
-            self._roll_back()
-        cursor = self._writer_cursor
+        held = self.writer_connection
+        if held is not None and self.backend.is_suspect(held.info):
+            self.roll_back(lost=True)
+        if self.in_transaction:
+            self.roll_back()
+        cursor = self.writer_cursor
         if cursor is None:
-            cursor = self._writer_cursor = self._connection().cursor()
+            cursor = self.writer_cursor = self.connection().cursor()
         return cursor
 
-    def _connection(self) -> Any:
+    def connection(self) -> Any:
         """Return the driver's connection that is held for writing."""
-        if self._writer_connection is None:
-            self._writer_connection = self._new_connection()
-        return self._writer_connection.dbapi_connection
+        if self.writer_connection is None:
+            self.opened += 1
+            self.writer_connection = self.new_connection()
+        return self.writer_connection.dbapi_connection
 
-    def _new_connection(self) -> PoolProxiedConnection:
+    def ready_connection(self) -> Any:
+        """Return the driver's connection for writing, with no transaction open."""
+        self.writer()
+        return self.connection()
+
+    def new_connection(self) -> PoolProxiedConnection:
         """Take one from the pool; a server that is gone may come back within `busy_timeout`."""
-        return self._reconnecting(self._pooled)
+        return self.reconnecting(self._pooled)
 
     def _pooled(self) -> PoolProxiedConnection:
-        with self._open_lock:
-            self._check()
-            return self._engine.raw_connection()
+        with self.open_lock:
+            self.check()
+            return self.engine.raw_connection()
 
-    def _reconnecting(self, attempt: Callable[[], Result]) -> Result:
+    def reconnecting(self, attempt: Callable[[], Result]) -> Result:
         """Return what an attempt gives; repeat it while its connection is lost."""
-        return reconnecting(self._backend, attempt)
+        return reconnecting(self.backend, attempt)
 
     def _release_writer(self) -> None:
-        held, self._writer_connection, self._writer_cursor = self._writer_connection, None, None
+        held, self.writer_connection, self.writer_cursor = self.writer_connection, None, None
         if held is not None:
             held.close()
 
-    def _roll_back(self, *, lost: bool = False) -> None:
+    def roll_back(self, *, lost: bool = False) -> None:
         """End an open transaction; a connection that cannot is given up, which ends it too."""
-        held, cursor, self._writer_cursor = self._writer_connection, self._writer_cursor, None
+        held, cursor, self.writer_cursor = self.writer_connection, self.writer_cursor, None
         if cursor is not None:  # a row not fetched yet would keep the next COMMIT from happening
             with suppress(Exception):
                 cursor.close()
@@ -107,36 +137,34 @@ class Connections:
                 if not lost:
                     held.dbapi_connection.rollback()  # type: ignore[union-attr]
             except Exception:  # noqa: BLE001 - whatever the driver says, it is not to be used again
-                if self._backend.single_connection:
+                if self.backend.single_connection:
                     return  # it holds the data: the next append tries again
                 lost = True
             if lost:
-                self._writer_connection = None
+                self.writer_connection = None
                 held.invalidate()
                 self._gave_up()
-        self._in_transaction = False
+        self.in_transaction = False
 
     def _gave_up(self) -> None:
-        """Take note that a connection is gone: the next one may find another database there."""
-
-    def _is_ours(self, cursor: DBAPICursor) -> bool:  # noqa: ARG002 - `SqlStorage` overrides this
-        """Return whether a new connection finds the database as it was seen before."""
-        return True
+        for told in self.on_loss:
+            told()
 
     @contextmanager
     def cursor(self) -> Generator[DBAPICursor]:
         """Give a cursor to read with."""
-        self._check()
-        self._backend.check_in_place()
-        if self._backend.single_connection:
-            with self._lock:
-                self._check()
-                yield self._read_cursor(self._connection())
+        self.check()
+        backend = self.backend
+        backend.check_in_place()
+        if backend.single_connection:
+            with self.lock:
+                self.check()
+                yield backend.read_cursor(self.connection())
             return
-        pool, connection = self._engine.pool, self._pooled()
+        pool, connection = self.engine.pool, self._pooled()
         try:
-            cursor = self._read_cursor(connection)
-            if _IS_KNOWN not in connection.info and self._is_ours(cursor):
+            cursor = backend.read_cursor(connection)
+            if _IS_KNOWN not in connection.info and self.recognise(cursor):
                 connection.info[_IS_KNOWN] = True
             yield cursor
         except BaseException:
@@ -145,12 +173,8 @@ class Connections:
             raise
         finally:
             connection.close()
-            if self._closed:  # meanwhile: nothing else closes what is given back
+            if self.closed:  # meanwhile: nothing else closes what is given back
                 pool.dispose()
-
-    def _read_cursor(self, connection: Any) -> DBAPICursor:
-        cursor: DBAPICursor = connection.cursor()
-        return cursor
 
     def retrying(self, read: Callable[[], Result]) -> Result:
         """Return what `read` gives; it is called again when its connection was lost.
@@ -159,9 +183,9 @@ class Connections:
             StorageError: Whatever the driver raised, in the library's words.
         """
         try:
-            return self._reconnecting(read)
+            return reconnecting(self.backend, read)
         except Exception as error:  # noqa: BLE001 - raised again in the library's words
-            self._raise(error)
+            self.raise_ours(error)
 
     def rows(self, statement: str, *parameters: object) -> list[Any]:
         """Return what a statement finds."""
@@ -173,15 +197,17 @@ class Connections:
 
         return self.retrying(read)
 
-    def _raise(self, error: BaseException) -> NoReturn:
-        translated = library_error(self._backend, error)
+    def raise_ours(self, error: BaseException) -> NoReturn:
+        """Raise the library's error for a driver's; or the same error."""
+        translated = library_error(self.backend, error)
         if translated is error:
             raise error
         raise translated from error
 
     @property
-    def _driver(self) -> ModuleType:
-        return self._backend.driver_module
+    def driver(self) -> ModuleType:
+        """The driver, a module as PEP 249 describes it."""
+        return self.backend.driver_module
 
     # SQLite cannot be carried over a fork: the child would believe in locks that only its parent
     # has, and another process could take the log away under it. So nothing is open in a fork.
@@ -190,21 +216,21 @@ class Connections:
 
     def before_fork(self) -> None:
         """Wait for what is under way, and close the connections where that is possible."""
-        carried = self._backend.survives_fork
+        carried = self.backend.survives_fork
         timeout = FORK_WAIT_SECONDS if carried else -1
-        locks = self._lock, self._open_lock
+        locks = self.lock, self.open_lock
         self._locked_for_fork = [lock for lock in locks if lock.acquire(timeout=timeout)]
         timed_out = len(self._locked_for_fork) < len(locks)
-        if timed_out or self._in_transaction or self._backend.single_connection:
+        if timed_out or self.in_transaction or self.backend.single_connection:
             return
         with suppress(Exception):
             self._release_writer()
             for _ in range(100 if carried else 1000):  # others' reads under way end soon
-                pool = self._engine.pool
+                pool = self.engine.pool
                 if not isinstance(pool, IdlePool) or not pool.checkedout():
                     break
                 time.sleep(0.001)
-            self._engine.dispose()
+            self.engine.dispose()
 
     def after_fork_in_parent(self) -> None:
         """Go on."""
@@ -213,19 +239,20 @@ class Connections:
 
     def after_fork_in_child(self) -> None:
         """Leave the connections to the parent, and open others when they are needed."""
-        _inherited.append((self._engine, self._writer_connection))
-        if not self._closed:
-            self._connect()
+        if self.closed:
+            _inherited.append((self.engine, self.writer_connection))
+        else:
+            self._renew()
 
     def close(self) -> None:
         """Give up the connections. A second call does nothing."""
-        if self._closed or self._pid != getpid():
-            self._closed = True
+        if self.closed or self.pid != getpid():
+            self.closed = True
             return
-        with self._lock, self._open_lock:
-            self._closed = True
+        with self.lock, self.open_lock:
+            self.closed = True
             self._release_writer()
-            self._engine.dispose()
+            self.engine.dispose()
 
 
 def reconnecting(backend: Backend, attempt: Callable[[], Result]) -> Result:

@@ -111,7 +111,7 @@ class ConnectionStorage:
 
         `rebase` is called for every request, after the lane's lock is taken; see `Storage.append`.
         """
-        self._storage.check_accepted()
+        self._storage.log.seen.check_accepted()
         outcomes: list[AppendOutcome] = []
         with suppress(_NothingStored), self._savepoint(writes=True):
             outcomes.extend(map(self._append_one, requests))
@@ -123,8 +123,7 @@ class ConnectionStorage:
         name = request.conversation_id
         lane = self._storage.lane_of(name)
         base, key = self._lock(lane, name)
-        if base < self._storage.known_end(lane, request):
-            self._storage.refuse_older(lane, base, request)
+        self._storage.log.seen.check_end(lane, base, request.as_of)
         tail = [] if key is None else list(self._after(lane, key, name, request.version))
         try:
             drafts = request.rebase(tail)
@@ -171,7 +170,7 @@ class ConnectionStorage:
     def _after(self, lane: int, key: int, name: str, after: int) -> Iterator[Recorded]:
         while True:
             rows = self._fetch(self._sql.conversation, at=lane, key=key, after=after)
-            found = recorded(lane, rows, {key: name}, self._storage.problems)
+            found = recorded(lane, rows, {key: name}, self._storage.reader.problems)
             check_first(found)
             yield from found
             if len(rows) < self._backend.limits.chunk_rows:

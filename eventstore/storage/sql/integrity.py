@@ -34,8 +34,7 @@ from eventstore.storage.interface import Damage
 
 if TYPE_CHECKING:
     from eventstore.domain.calls import FunctionCall
-    from eventstore.storage.sql.reader import Reader
-    from eventstore.storage.sql.statements import CheckStatements
+    from eventstore.storage.sql.reader import LogReader
 
 
 _TAGS_WITH_CALLS = frozenset({ToolPending.tag.encode(), ToolApproved.tag.encode()})
@@ -49,25 +48,25 @@ class _Listed(NamedTuple):
     digest: bytes
 
 
-def verify(log: Reader, sql: CheckStatements) -> Iterator[Damage]:
+def verify(reader: LogReader) -> Iterator[Damage]:
     """Report what is wrong with the stored rows; see `Storage.verify`."""
     try:
-        for problem in list(log.backend.damage(log.rows)):
+        for problem in list(reader.log.backend.damage(reader.connections.rows)):
             yield Damage(-1, None, None, None, problem)
-        yield from _verify_store(log, sql)
-        heads = log.heads()
-        for lane in heads.keys() - set(log.lanes):
+        yield from _verify_store(reader)
+        heads = reader.heads()
+        for lane in heads.keys() - set(reader.log.lanes):
             yield Damage(-1, None, None, None, f"there is a counter for a lane {lane!r}")
-        for lane in log.lanes:
+        for lane in reader.log.lanes:
             if lane not in heads:
                 yield Damage(lane, None, None, None, "the lane's head is missing")
-            yield from _LaneCheck(log, sql, lane, heads.get(lane)).run()
+            yield from _LaneCheck(reader, lane, heads.get(lane)).run()
     except StoreCorrupt as error:
         yield Damage(-1, None, None, None, f"the check had to end here: {error}")
 
 
-def _verify_store(log: Reader, sql: CheckStatements) -> Iterator[Damage]:
-    rows = log.rows(sql.store)
+def _verify_store(reader: LogReader) -> Iterator[Damage]:
+    rows = reader.connections.rows(reader.checks.store)
     if [row[0] for row in rows] != list(range(1, max(len(rows), 1) + 1)):
         problem = "the rows of toolledger_store are not numbered from 1 without gaps"
         yield Damage(-1, None, None, None, problem)
@@ -79,9 +78,9 @@ def _verify_store(log: Reader, sql: CheckStatements) -> Iterator[Damage]:
 class _LaneCheck:
     """The check of one lane."""
 
-    def __init__(self, log: Reader, sql: CheckStatements, lane: int, head: object) -> None:
-        self._log = log
-        self._sql = sql
+    def __init__(self, reader: LogReader, lane: int, head: object) -> None:
+        self._reader = reader
+        self._sql = reader.checks
         self._lane = lane
         self._head = head
         self._listed: dict[object, _Listed] = {}
@@ -89,11 +88,11 @@ class _LaneCheck:
 
     def run(self) -> Iterator[Damage]:
         """Yield what is wrong."""
-        for rows in self._log.chunks(self._sql.conversations, self._lane):
+        for rows in self._reader.chunks(self._sql.conversations, self._lane):
             for row in rows:
                 yield from self._list(row)
         last = 0
-        for rows in self._log.chunks(self._sql.events, self._lane):
+        for rows in self._reader.chunks(self._sql.events, self._lane):
             for row in map(StoredRow._make, rows):
                 yield from self._event(row, last)
                 last = row.position
@@ -113,10 +112,10 @@ class _LaneCheck:
             self._listed[key] = _Listed(None, b"")
             yield self._damage(None, key, None, "the id of the conversation cannot be read")
             return
-        ours = texts[0] == self._log.tenant
+        ours = texts[0] == self._reader.log.tenant
         self._listed[key] = _Listed(texts[1] if ours else None, conversation_digest(tenant, name))
         expected = slice_of(*texts)
-        lane = expected * len(self._log.lanes) // 1024
+        lane = expected * len(self._reader.log.lanes) // 1024
         if part != expected or lane != self._lane:
             yield self._damage(None, key, None, f"the slice {part!r} is not that of its id")
 
@@ -145,7 +144,7 @@ class _LaneCheck:
         key = row.conversation
         if isinstance(key, int):
             statement = self._sql.conversations
-            for found in self._log.rows(statement, self._lane, key - 1, 1):
+            for found in self._reader.connections.rows(statement, self._lane, key - 1, 1):
                 if found[0] == key:
                     yield from self._list(found)
                     return
@@ -157,7 +156,7 @@ class _LaneCheck:
             (self._sql.stray_marks, "the index of fingerprints"),
             (self._sql.stray_ids, "the table of given ids"),
         ):
-            for key, version in self._log.rows(statement, self._lane):
+            for key, version in self._reader.connections.rows(statement, self._lane):
                 yield self._damage(None, key, version, f"{what} has a row without its event")
 
     def _verify_head(self, position: int) -> Iterator[Damage]:
@@ -169,7 +168,7 @@ class _LaneCheck:
         elif position < head:
             missing = f"its last event is at {position}: {head - position} events are missing"
             yield self._damage(position, None, None, f"the lane's head is {head}, {missing}")
-        elif position > head and self._log.heads()[self._lane] < position:
+        elif position > head and self._reader.heads()[self._lane] < position:
             behind = f"the lane's head {head} is behind its events"
             yield self._damage(position, None, None, behind)
 

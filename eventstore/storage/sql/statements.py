@@ -75,6 +75,7 @@ class Statements:
 
         columns = _event_columns(backend)
         self.compound = backend.compound_statements
+        self.null = backend.null
         self._lock = " FOR UPDATE" if backend.row_locks else ""
         self._mark = "?" if dialect.paramstyle == "qmark" else "%s"
         self.advance = text(_advance(), "to", "at", "last")

@@ -37,17 +37,22 @@ from eventstore.errors import NotAStore, StorageError, StoreClosed
 from eventstore.storage import migrations
 from eventstore.storage.sql.backend import Backend, translated
 from eventstore.storage.sql.connections import no_fork
+from eventstore.storage.sql.parts import Parts
 from eventstore.storage.sql.pool import IdlePool
+from eventstore.storage.sql.reader import LogReader
+from eventstore.storage.sql.storage import SqlStorage
 from eventstore.storage.sqlite.copying import SqliteConnection, backup
 from eventstore.storage.sqlite.driver import driver, loses_rows
 from eventstore.storage.sqlite.errors import driver_error, system_error
 from eventstore.storage.sqlite.files import StoreFile, create, path_of
+from eventstore.storage.sqlite.many_rows import insert_many_rows
 from eventstore.storage.sqlite.new_store import make_store
-from eventstore.storage.sqlite.storage import SqliteStorage
+from eventstore.storage.sqlite.single_statement import SqliteSingleStatement
 from eventstore.storage.sqlite.table_engine import SqliteTableEngine
 from eventstore.storage.urls import check_options, shown
 
 if TYPE_CHECKING:
+    from eventstore.storage.sql.log import Log
     from eventstore.storage.sql.table_engine import TableEngine
 
 _SYNCHRONOUS = {"full": "FULL", "normal": "NORMAL"}
@@ -94,6 +99,8 @@ class Sqlite(Backend):
         self.path = path
         """The file, or None for a database in memory."""
         self._file = None if path is None else StoreFile(path)
+        if self._file is not None:  # without a frame between: each append and read asks
+            self.check_in_place = self._file.check_in_place  # type: ignore[method-assign]
         self._memory: Engine | None = None
 
     @property
@@ -108,7 +115,7 @@ class Sqlite(Backend):
 
     # opening
 
-    def open(self, tenant: str, *, new: bool) -> SqliteStorage:
+    def open(self, tenant: str, *, new: bool) -> SqlStorage:
         """Open the storage of a tenant; see `Backend.open`."""
         with translated(self), no_fork():
             if self.path is None or self.file_exists():
@@ -116,7 +123,7 @@ class Sqlite(Backend):
             else:
                 self._create(new=new)
             self.check_in_place()
-            return SqliteStorage(self, tenant)
+            return SqlStorage(self, tenant, _parts)
 
     @contextmanager
     def migrating(self) -> Generator[Connection]:
@@ -269,11 +276,6 @@ class Sqlite(Backend):
         """Return whether the file is there; see `StoreFile.exists`. Memory always is."""
         return self._file is None or self._file.exists()
 
-    def check_in_place(self) -> None:
-        """Refuse to use a file that is no longer the one that was opened."""
-        if self._file is not None:
-            self._file.check_in_place()
-
     def text_as_stored(self, text: ColumnElement[str]) -> ColumnElement[bytes]:
         """Return the bytes of a text; a single bit of a row says whether it is one, or bytes."""
         is_text = func.typeof(text) == literal_column("'text'")
@@ -358,3 +360,8 @@ class Sqlite(Backend):
         given: Any = connection.connection.driver_connection
         if not given.in_transaction:
             connection.exec_driver_sql(self.begin)
+
+
+def _parts(log: Log) -> Parts:
+    """Return the parts of a storage in SQLite."""
+    return Parts(LogReader(log), insert_many_rows, SqliteSingleStatement(log))

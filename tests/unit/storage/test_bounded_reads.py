@@ -27,7 +27,7 @@ def test_a_reader_has_no_more_rows_than_it_may_fetch_at_once(
     append(storage, "chat", *(message(str(number)) for number in range(MANY)))
     reading = read(storage)
     assert next(reading).version == 1
-    with storage.cursor() as cursor:
+    with storage.connections.cursor() as cursor:
         cursor.execute("DELETE FROM toolledger_events")
     assert [recorded.version for recorded in reading] == [2, 3, 4]
     storage.close()

@@ -61,7 +61,7 @@ def url(server: Server) -> str:
 
 def setting(storage: SqlStorage, statement: str) -> Any:
     """Return a setting of the connection that writes."""
-    cursor = storage._connection().cursor()
+    cursor = storage.connections.connection().cursor()
     cursor.execute(statement)
     return cursor.fetchone()[0]
 
@@ -558,7 +558,7 @@ def test_verify_says_what_the_server_finds(mariadb: MariaDB, opened: Open) -> No
 def test_a_read_during_close_leaves_no_connection(opened: Open, url: str) -> None:
     """The read ends, and its connection is closed."""
     storage = opened(url)
-    with storage.cursor() as cursor:
+    with storage.connections.cursor() as cursor:
         storage.close()
         cursor.execute("SELECT 1")
         assert cursor.fetchall()

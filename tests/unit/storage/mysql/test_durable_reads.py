@@ -13,7 +13,9 @@ from sqlalchemy import make_url
 from eventstore.errors import StoreBusy, StoreCorrupt, StoreFull
 from eventstore.storage.factory import open_storage
 from eventstore.storage.mysql.backend import Mysql
-from eventstore.storage.mysql.durable_reads import DurableReadStorage
+from eventstore.storage.mysql.durable_reads import DurableReader
+from eventstore.storage.sql.parts import Parts
+from eventstore.storage.sql.reader import LogReader
 from eventstore.storage.sql.storage import SqlStorage
 from eventstore.testing import append, draft, message
 
@@ -21,15 +23,16 @@ if TYPE_CHECKING:
     from support.servers import MariaDB, MySQL
 
     from eventstore.domain.events import Recorded
+    from eventstore.storage.sql.log import Log
 
-Open = Callable[..., "ObservedStorage"]
-
-
-Hooks = list[Callable[[SqlStorage], None]]
+Open = Callable[..., SqlStorage]
 
 
-class ObservedStorage(DurableReadStorage):
-    """A storage that calls hooks before each commit that it makes for the sake of what it read."""
+Hooks = list[Callable[[LogReader], object]]
+
+
+class ObservedReader(DurableReader):
+    """A reader that calls hooks before each commit that it makes for the sake of what it read."""
 
     hooks: Hooks
 
@@ -53,19 +56,23 @@ def hooks() -> Hooks:
 
 
 @pytest.fixture
-def opened(url: str, hooks: Hooks) -> Iterator[Callable[..., ObservedStorage]]:
+def opened(url: str, hooks: Hooks) -> Iterator[Open]:
     """Return a function that opens storages."""
     storages: list[SqlStorage] = []
 
-    def opened(at: str = url, **statements: str) -> ObservedStorage:
+    def opened(at: str = url, **statements: str) -> SqlStorage:
         backend = Mysql(make_url(at), "full", 30.0)
         backend.upgrade(new=False)
-        storage = ObservedStorage(backend, "")
-        storages.append(storage)
-        storage.hooks = hooks
-        for name, statement in statements.items():
-            setattr(storage, name, statement)
-        return storage
+
+        def parts(log: Log) -> Parts:
+            reader = ObservedReader(log, backend)
+            reader.hooks = hooks
+            for name, statement in statements.items():
+                setattr(reader, name, statement)
+            return Parts(reader)
+
+        storages.append(SqlStorage(backend, "", parts))
+        return storages[-1]
 
     yield opened
     for storage in storages:
@@ -73,9 +80,9 @@ def opened(url: str, hooks: Hooks) -> Iterator[Callable[..., ObservedStorage]]:
 
 
 @pytest.fixture
-def flushes(hooks: Hooks) -> list[SqlStorage]:
-    """Return a list of the storages that make a commit to flush the log before they return."""
-    seen: list[SqlStorage] = []
+def flushes(hooks: Hooks) -> list[LogReader]:
+    """Return a list of the readers that make a commit to flush the log before they return."""
+    seen: list[LogReader] = []
     hooks.append(seen.append)
     return seen
 
@@ -90,19 +97,19 @@ def test_appends_of_others_are_waited_for_once(opened: Open, flushes: list[Any])
     writer, reader = opened(), opened()
     append(writer, "chat", message("a"), message("b"))
     assert versions(reader.feed({})) == [1, 2]
-    assert flushes == [reader]
+    assert flushes == [reader.reader]
     assert versions(reader.feed({}, 1)) == [1]
     assert versions(reader.feed({}, until=reader.heads())) == [1, 2]
     assert versions(reader.conversation("chat")) == [1, 2]
-    assert flushes == [reader]
+    assert flushes == [reader.reader]
     append(writer, "chat", message("c"), version=2)
     assert versions(reader.conversation("chat", after=1)) == [2, 3]
-    assert flushes == [reader] * 2
+    assert flushes == [reader.reader] * 2
     assert versions(reader.feed({}, 1, until=writer.heads())) == [1]
     lane = next(reader.conversation("chat")).lane
     append(writer, "chat", message("d"), version=3)
     assert versions(reader.feed({}, until={lane: 4})) == [1, 2, 3, 4]
-    assert flushes == [reader] * 3
+    assert flushes == [reader.reader] * 3
 
 
 def test_own_appends_are_on_disk(opened: Open, flushes: list[Any]) -> None:
@@ -121,7 +128,7 @@ def test_only_what_is_on_disk_is_looked_up_after_a_crash(opened: Open, hooks: Ho
     append(writer, "chat", message("a"))
     hooks.append(lambda _: append(writer, "chat", message("late"), version=1))
     assert versions(reader.conversation("chat")) == [1]
-    assert [position for position, _ in reader._seen.values()] == [1]
+    assert [position for position, *_ in reader.log.seen.furthest.values()] == [1]
 
 
 def test_events_appended_meanwhile_are_returned_the_next_time(opened: Open, hooks: Hooks) -> None:
@@ -130,7 +137,7 @@ def test_events_appended_meanwhile_are_returned_the_next_time(opened: Open, hook
     append(writer, "chat", message("a"))
     late = [3, 2, 1]
 
-    def append_late(_: SqlStorage) -> None:
+    def append_late(_: LogReader) -> None:
         if late:
             append(writer, "chat", message("late"), version=late.pop())
 
@@ -156,14 +163,14 @@ def test_versions_are_of_what_is_on_disk(opened: Open, flushes: list[Any]) -> No
     assert flushes == []
     append(writer, "chat", message("a"))
     assert reader.versions(["chat", "nobody"]) == {"chat": 1}
-    assert flushes == [reader]
+    assert flushes == [reader.reader]
     assert list(reader.conversations()) == [("chat", 1)]
-    assert flushes == [reader]
+    assert flushes == [reader.reader]
     append(writer, "chat", message("b"), version=1)
     assert list(reader.conversations()) == [("chat", 2)]
-    assert flushes == [reader] * 2
+    assert flushes == [reader.reader] * 2
     assert writer.versions(["chat"]) == {"chat": 2}
-    assert flushes == [reader] * 2
+    assert flushes == [reader.reader] * 2
 
 
 def test_versions_do_not_include_later_appends(opened: Open, hooks: Hooks) -> None:
@@ -185,7 +192,7 @@ def test_ids_that_are_known_are_on_disk(opened: Open, flushes: list[Any]) -> Non
     assert reader.known_ids("chat", [b"0123456789abcdef"]) == {}
     assert flushes == []
     assert reader.known_ids("chat", [known.event_id]) == {known.event_id: 1}
-    assert flushes == [reader]
+    assert flushes == [reader.reader]
 
 
 def flushed_append(name: str, known: Any) -> Any:
@@ -211,7 +218,7 @@ TELLS_NOTHING = "SELECT 'goes', 5 FROM toolledger_store WHERE id = 0"
 
 
 @pytest.mark.parametrize("full", [True, False])
-@pytest.mark.parametrize("log", [DurableReadStorage.log_statement, WRITES])
+@pytest.mark.parametrize("log", [DurableReader.log_statement, WRITES])
 def test_a_reader_that_cannot_commit_waits_for_the_log(
     url: str, reading: str, opened: Open, full: bool, log: str
 ) -> None:
@@ -219,10 +226,10 @@ def test_a_reader_that_cannot_commit_waits_for_the_log(
     append(opened(), "chat", message("a"))
     reader = opened(url if full else reading, log_statement=log)
     if full:
-        reader.insert_statement = FULL
+        reader.reader.insert_statement = FULL  # type: ignore[attr-defined]
     assert versions(reader.feed({})) == versions(reader.conversation("chat")) == [1]
     if log == WRITES:
-        assert reader.rows("SELECT @place") in ([(5,)], [(None,)])
+        assert reader.connections.rows("SELECT @place") in ([(5,)], [(None,)])
 
 
 @pytest.mark.parametrize("full", [True, False])
@@ -233,7 +240,7 @@ def test_a_log_that_is_not_flushed_in_time_is_an_error(
     append(opened(), "chat", message("a"))
     reader = opened(url if full else reading, log_statement=STANDS)
     if full:
-        reader.insert_statement = FULL
+        reader.reader.insert_statement = FULL  # type: ignore[attr-defined]
     reader.backend.busy_timeout = 0.01
     with pytest.raises(StoreBusy, match="still not on disk: try again"):
         reader.versions(["chat"])
@@ -273,8 +280,9 @@ def test_no_reader_waits_where_commits_are_durable_first(mysql: MySQL, url: str)
 
     def kind(at: str, durability: str) -> type:
         with closing(open_storage(at, "", durability, 30.0)) as storage:
-            return type(storage)
+            assert isinstance(storage, SqlStorage)
+            return type(storage.reader)
 
-    assert kind(url, "full") is DurableReadStorage
-    assert kind(url, "normal") is SqlStorage
-    assert kind(mysql.database(migrated=True), "full") is SqlStorage
+    assert kind(url, "full") is DurableReader
+    assert kind(url, "normal") is LogReader
+    assert kind(mysql.database(migrated=True), "full") is LogReader

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 from sqlalchemy import make_url
+from support.storages import sql_storage_of
 
 from eventstore import EventStore, StoreCorrupt
 from eventstore.storage.postgresql import notify as notices
-from eventstore.storage.postgresql.notify import CHANNEL, NotifyingStorage
+from eventstore.storage.postgresql.notify import CHANNEL, Notifications
 from eventstore.testing import message
 
 if TYPE_CHECKING:
@@ -62,10 +63,11 @@ def hints(listening: psycopg.Connection, seconds: float) -> list[str]:
     return found
 
 
-def notifying(store: EventStore) -> NotifyingStorage:
-    """Return the storage of a store on PostgreSQL."""
-    assert isinstance(store.session.storage, NotifyingStorage)
-    return store.session.storage
+def notifications(store: EventStore) -> Notifications:
+    """Return what a store on PostgreSQL tells other processes with."""
+    found = sql_storage_of(store)._hints
+    assert isinstance(found, Notifications)
+    return found
 
 
 def listeners(listening: psycopg.Connection, but: int = 0) -> list[int]:
@@ -87,7 +89,7 @@ def test_a_follower_is_woken_by_appends_in_another_process(
 ) -> None:
     """A follower does not wait for its next poll, even if the listening connection was lost."""
     with EventStore.open(url) as store, ThreadPoolExecutor(1) as pool:
-        notifying(store).listen_retry_seconds = 0.01
+        notifications(store).listen_retry_seconds = 0.01
         follow = store.follow(poll=LONG, timeout=120)
         awaited = pool.submit(next, follow)
         (listener,) = listeners(listening)
@@ -131,20 +133,20 @@ def test_no_notification_is_sent_without_an_append(url: str, listening: psycopg.
 def test_the_notifying_thread_ends_when_it_is_idle(url: str) -> None:
     """The next append starts another thread."""
     with EventStore.open(url) as store:
-        notifying(store).idle_seconds = 0.01
+        notifications(store).idle_seconds = 0.01
         chat = store.conversation("reported")
         for number in range(2):
             chat.append(message(str(number)))
-            teller = store.session.storage._notifier  # type: ignore[attr-defined]
+            teller = notifications(store)._notifier
             if teller is not None:
                 teller.join(60)
-            assert store.session.storage._notifier is None  # type: ignore[attr-defined]
+            assert notifications(store)._notifier is None
 
 
 def test_a_listener_ignores_its_own_process(url: str, listening: psycopg.Connection) -> None:
     """Its notifier has woken the waiters already; notifications of another log are ignored, too."""
     with EventStore.open(url) as store:
-        storage = notifying(store)
+        storage = store.session.storage
         heard = Event()
         counted: list[int] = []
 

@@ -42,17 +42,17 @@ def storage(postgresql: PostgreSQL, request: pytest.FixtureRequest) -> Iterator[
 
 def plan(storage: Any, statement: str, *parameters: Any) -> str:
     """Return the server's plan for a statement, on a connection of the storage."""
-    with storage.cursor() as cursor:
+    with storage.connections.cursor() as cursor:
         cursor.execute("EXPLAIN (ANALYZE, COSTS OFF) " + statement, parameters or None)
         return "\n".join(line for (line,) in cursor.fetchall())
 
 
 def test_a_page_of_a_conversation_is_read_by_itself(storage: Any) -> None:
     """A page does not read the whole conversation."""
-    lane, key = storage._keys["a"]
+    lane, key = storage.log.keys.known["a"]
     for statement in (
-        plan(storage, storage._sql.tail, lane, key, LONG - 500),
-        plan(storage, storage._sql.conversation, lane, key, LONG - 500, 1000),
+        plan(storage, storage.log.sql.tail, lane, key, LONG - 500),
+        plan(storage, storage.log.sql.conversation, lane, key, LONG - 500, 1000),
     ):
         assert "toolledger_events_version" in statement
         assert "Removed" not in statement
@@ -61,19 +61,19 @@ def test_a_page_of_a_conversation_is_read_by_itself(storage: Any) -> None:
 
 def test_a_page_of_the_feed_is_read_in_its_order(storage: Any) -> None:
     """The plan has no sort."""
-    found = plan(storage, storage._sql.feed, storage._keys["a"][0], LONG - 500, 1000)
+    found = plan(storage, storage.log.sql.feed, storage.log.keys.known["a"][0], LONG - 500, 1000)
     assert "toolledger_events_pk" in found
     assert "Sort" not in found
 
 
 def test_names_and_last_versions_are_looked_up(storage: Any) -> None:
     """No table is scanned for one row."""
-    lane, key = storage._keys["a"]
-    sql = storage._sql
+    lane, key = storage.log.keys.known["a"]
+    sql = storage.log.sql
     plans = [
         plan(storage, sql.find, lane, "", "a"),
         plan(storage, sql.names([key]), lane, key),
-        plan(storage, sql.versions(storage._keys.values())),
+        plan(storage, sql.versions(storage.log.keys.known.values())),
         plan(storage, sql.known, lane, key, b"-" * 16),
         plan(storage, sql.fingerprint, lane, b"-" * 16),
     ]

@@ -350,4 +350,4 @@ def test_full_durability_waits_for_the_standbys_disk(postgresql: PostgreSQL, wea
         postgresql.execute(f"ALTER DATABASE {name} SET synchronous_commit = {default}")
         with EventStore.open(url) as store:
             storage: Any = store.session.storage
-            assert storage.rows("SHOW synchronous_commit") == [(expected,)]
+            assert storage.connections.rows("SHOW synchronous_commit") == [(expected,)]

@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 from support import proxies
-from support.storages import open_limited
+from support.storages import open_limited, sql_storage_of
 from support.unseen_forks import status_of, unseen_fork
 
 from eventstore import EventStore, FunctionCall, MessageAdded, Text, ToolPending
 from eventstore.errors import OutcomeUnknown, StoreCorrupt, StoreFull
-from eventstore.storage.postgresql.storage import PostgresqlStorage
 from eventstore.testing import message
 
 if TYPE_CHECKING:
@@ -43,8 +42,7 @@ def store(url: str) -> Iterator[EventStore]:
 
 def storage_of(store: EventStore) -> Any:
     """Return the storage that the store writes to."""
-    assert isinstance(store.session.storage, PostgresqlStorage)
-    return store.session.storage
+    return sql_storage_of(store)
 
 
 @pytest.fixture
@@ -54,7 +52,7 @@ def sent(store: EventStore, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     execute = psycopg.Cursor.execute
 
     def noted(self: Any, query: Any, *rest: Any, **more: Any) -> Any:
-        if self is storage_of(store)._writer_cursor:
+        if self is storage_of(store).connections.writer_cursor:
             statements.append(query)
         return execute(self, query, *rest, **more)
 
@@ -95,11 +93,11 @@ def test_a_conversation_whose_beginning_was_undone_is_not_known(
 ) -> None:
     """The conversation is created by the next append."""
     chat = store.conversation("new")
-    monkeypatch.setattr("eventstore.storage.sql.storage.event_row", lambda *_: 1 / 0)
+    monkeypatch.setattr("eventstore.storage.sql.log_writer.event_row", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         chat.add_message("user", "hello")
     monkeypatch.undo()
-    assert "new" not in storage_of(store)._keys
+    assert "new" not in storage_of(store).log.keys.known
     assert [chat.add_message("user", "hello").version for _ in range(2)] == [1, 2]
 
 
@@ -173,9 +171,9 @@ def test_an_event_is_stored_after_those_of_other_writers(
         sent.clear()
         assert chat.add_message("user", "hello").version == 7
         assert sent[0].startswith("BEGIN")
-    assert storage_of(store)._shared == {"chat"}
+    assert storage_of(store).log.written.contested == {"chat"}
     assert chat.add_message("user", "hello").version == 8
-    assert storage_of(store)._shared == set()
+    assert storage_of(store).log.written.contested == set()
     sent.clear()
     assert chat.add_message("user", "hello").version == 9
     assert sent == []
@@ -190,7 +188,7 @@ def test_the_memory_of_shared_conversations_has_a_bound(url: str) -> None:
             with EventStore.open(url) as other:
                 other.conversation(name).add_message("user", "I was first")
             store.conversation(name).add_message("user", "hello")
-            assert storage_of(store)._shared == {name}
+            assert storage_of(store).log.written.contested == {name}
 
 
 def test_an_older_copy_is_not_written_to(
@@ -207,13 +205,13 @@ def test_an_older_copy_is_not_written_to(
 def test_the_statement_is_prepared_again_on_a_new_connection(store: EventStore) -> None:
     """The old connection was lost."""
     storage = storage_of(store)
-    before = storage._prepared
+    before = storage._single.prepared
     with suppress(psycopg.OperationalError):
-        storage._connection().execute("SELECT pg_terminate_backend(pg_backend_pid())")
+        storage.connections.connection().execute("SELECT pg_terminate_backend(pg_backend_pid())")
     chat = store.conversation("chat")
     for _ in range(3):
         chat.add_message("user", "hello")
-    assert storage._prepared is not before
+    assert storage._single.prepared is not before
     assert versions(store) == [1, 2, 3, 4, 5, 6]
 
 
@@ -235,7 +233,7 @@ def test_a_lost_answer_is_resolved_by_the_event_id(
     store: EventStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The same happens after every lost connection."""
-    connection = storage_of(store)._connection()
+    connection = storage_of(store).connections.connection()
     wait = connection.wait
     monkeypatch.setattr(connection, "wait", lambda answer: wait(answer)[1:])
     assert store.conversation("chat").add_message("user", "hello").version == 4
@@ -424,7 +422,7 @@ def _replace(
         tried.append(name)
         raise TypeError("wait() takes other arguments")
 
-    monkeypatch.setattr(storage._connection(), name, refuse)
+    monkeypatch.setattr(storage.connections.connection(), name, refuse)
 
 
 def test_a_commit_that_fails_after_the_statement_is_an_error(
@@ -455,7 +453,7 @@ def test_a_session_without_the_statement_prepares_it_again(
     """A connection pooler may give each transaction another session."""
     chat = store.conversation("chat")
     chat.append(message("a"))
-    storage_of(store)._connection().execute(loss)
+    storage_of(store).connections.connection().execute(loss)
     assert chat.append(message("b"))[0].version == 5
     assert sent[0].startswith("BEGIN")
     sent.clear()
@@ -468,12 +466,12 @@ def test_a_statement_name_that_is_taken_is_replaced(
     store: EventStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The event is stored by the general path; the next statement gets another name."""
-    from eventstore.storage.postgresql import storage as at_once
+    from eventstore.storage.postgresql import single_statement as at_once
 
-    storage_of(store)._prepared = None
+    storage_of(store)._single.prepared = None
     monkeypatch.setattr(at_once, "_numbers", itertools.count(10**9))
     name = (b"toolledger_%s_1000000000" % at_once._process_mark).decode()
-    storage_of(store)._connection().execute(f"PREPARE {name} AS SELECT 1")
+    storage_of(store).connections.connection().execute(f"PREPARE {name} AS SELECT 1")
     chat = store.conversation("chat")
     assert [chat.append(message())[0].version for _ in range(2)] == [4, 5]
     assert versions(store) == [1, 2, 3, 4, 5]

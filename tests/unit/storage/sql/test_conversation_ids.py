@@ -24,14 +24,14 @@ def test_a_feed_looks_up_many_conversation_ids_at_a_time(
             (store if n % 3 else other).conversation(f"chat-{n}").add_message("user", "hello")
         storage: Any = store.session.storage
         asked: list[tuple[Any, ...]] = []
-        rows = storage.rows
+        rows = storage.connections.rows
 
         def noted(statement: str, *given: Any) -> Any:
             if "conversation_id" in statement:
                 asked.append(given)
             return rows(statement, *given)
 
-        monkeypatch.setattr(storage, "rows", noted)
+        monkeypatch.setattr(storage.connections, "rows", noted)
         ours = [f"chat-{n}" for n in range(20) if n % 3]
         for _ in range(2):
             assert [recorded.conversation_id for recorded in store.read()] == ours

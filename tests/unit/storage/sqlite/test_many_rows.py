@@ -11,11 +11,12 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from support.storages import sqlite_storage_of
+from sqlalchemy import make_url
+from support.storages import sql_storage_of
 
 from eventstore import Event, EventStore, FunctionCall, MessageAdded, Text, ToolPending
 from eventstore.storage.sql.storage import SqlStorage
-from eventstore.storage.sqlite.storage import SqliteStorage
+from eventstore.storage.sqlite.backend import Sqlite
 
 AT_ONCE = 32
 """The rows of a statement."""
@@ -31,9 +32,9 @@ TABLES = {
 
 def tables(store: EventStore) -> dict[str, list[tuple[Any, ...]]]:
     """Return the rows of the tables that an append writes to."""
-    storage = sqlite_storage_of(store)
+    read = sql_storage_of(store).connections.rows
     return {
-        name: storage.rows(f"SELECT {columns} FROM {name} ORDER BY lane, conversation, version")  # noqa: S608
+        name: read(f"SELECT {columns} FROM {name} ORDER BY lane, conversation, version")  # noqa: S608
         for name, columns in TABLES.items()
     }
 
@@ -51,19 +52,19 @@ def events(count: int) -> list[Event]:
 @pytest.mark.parametrize(
     "count", [1, 2, AT_ONCE - 1, AT_ONCE, AT_ONCE + 1, 2 * AT_ONCE, 4 * AT_ONCE - 3]
 )
-def test_the_same_rows_are_stored_as_one_by_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int
-) -> None:
+def test_the_same_rows_are_stored_as_one_by_one(tmp_path: Path, count: int) -> None:
     """In the events' table, in the index of fingerprints, and in that of given ids."""
     start = datetime(2026, 1, 2, tzinfo=UTC)
     ids = [UUID(int=number + 1) for number in range(count)]
     times = [start + timedelta(seconds=n) if n % 3 else None for n in range(count)]
     stored = []
     for name in ("many", "single"):
+        backend = Sqlite(make_url(f"sqlite:///{tmp_path / name}.db"), "full", 30.0)
+        storage = backend.open("", new=True)
         if name == "single":
-            monkeypatch.setattr(SqliteStorage, "_insert_rows", SqlStorage._insert_rows)
-        url = f"sqlite:///{tmp_path / name}.db"
-        with EventStore.open(url, clock=lambda: 1_767_312_000_000_000) as store:
+            storage.close()
+            storage = SqlStorage(backend, "")
+        with EventStore(storage, clock=lambda: 1_767_312_000_000_000) as store:
             chat = store.conversation("chat")
             chat.append(*events(count), event_ids=ids, occurred_at=times)
             assert list(store.verify()) == []
@@ -80,8 +81,8 @@ def test_a_statement_takes_that_many_rows(count: int, statements: int) -> None:
     """Those left over have a statement each."""
     with EventStore.open("sqlite://") as store:
         sent: list[str] = []
-        sqlite_storage_of(store)._writer()
-        sqlite_storage_of(store)._connection().set_trace_callback(sent.append)
+        sql_storage_of(store).connections.writer()
+        sql_storage_of(store).connections.connection().set_trace_callback(sent.append)
         store.conversation("chat").append(*events(count))
         inserts = [each for each in sent if INSERT.match(each)]
         assert len(inserts) == statements
@@ -93,16 +94,16 @@ def test_nothing_is_stored_of_a_batch_whose_last_statement_fails(tmp_path: Path)
     with EventStore.open(f"sqlite:///{tmp_path / 'agent.db'}") as store:
         chat = store.conversation("chat")
         chat.add_message("user", "hello")
-        storage = sqlite_storage_of(store)
+        storage = sql_storage_of(store)
         last = 2 * AT_ONCE + 1
-        storage._connection().execute(
+        storage.connections.connection().execute(
             "CREATE TEMP TRIGGER full BEFORE INSERT ON main.toolledger_events "
             f"WHEN NEW.version = {last} BEGIN SELECT RAISE(FAIL, 'disk is full'); END"
         )
         with pytest.raises(Exception, match="disk is full"):
             chat.append(*events(2 * AT_ONCE))
         assert chat.version == 1
-        storage._connection().execute("DROP TRIGGER full")
+        storage.connections.connection().execute("DROP TRIGGER full")
         chat.append(*events(2 * AT_ONCE))
         assert chat.version == last
         assert list(store.verify()) == []

@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
-from support.storages import sqlite_storage_of
+from support.storages import sql_storage_of
 
 from eventstore import EventStore, FunctionCall, MessageAdded, Text, ToolPending
 from eventstore.errors import StoreCorrupt
 from eventstore.storage.sql.storage import SqlStorage
-from eventstore.storage.sqlite.storage import SqliteStorage
 
 SINGLE = "INSERT INTO toolledger_append"
 Two: TypeAlias = tuple[EventStore, EventStore]
@@ -40,14 +39,14 @@ def two(tmp_path: Path) -> Iterator[Two]:
 def sent_by(store: EventStore) -> list[str]:
     """Return the list to which every statement of the writer's connection goes from now on."""
     statements: list[str] = []
-    sqlite_storage_of(store)._connection().set_trace_callback(statements.append)
+    sql_storage_of(store).connections.connection().set_trace_callback(statements.append)
     return statements
 
 
 def rows(store: EventStore, columns: str) -> list[tuple[Any, ...]]:
     """Return columns of all events, in order."""
-    storage = sqlite_storage_of(store)
-    return storage.rows(f"SELECT {columns} FROM toolledger_events ORDER BY position")  # noqa: S608
+    storage = sql_storage_of(store)
+    return storage.connections.rows(f"SELECT {columns} FROM toolledger_events ORDER BY position")  # noqa: S608
 
 
 def test_every_kind_of_event_is_stored_in_one_statement(store: EventStore) -> None:
@@ -149,7 +148,7 @@ def test_an_older_copy_with_the_same_counter_is_noticed(two: Two) -> None:
         chat.add_message("user", "hello")
     theirs.conversation("other").add_message("user", "hello")
     assert len(list(ours.conversation("other").events())) == 1
-    put_back = sqlite_storage_of(theirs)._writer()
+    put_back = sql_storage_of(theirs).connections.writer()
     put_back.execute("DELETE FROM toolledger_events WHERE position = 3")
     put_back.execute("UPDATE toolledger_lanes SET position = 2")
     with pytest.raises(StoreCorrupt, match="was read up to 3 before"):
@@ -165,10 +164,10 @@ def test_a_replaced_event_is_noticed_on_a_new_connection(
     chat = ours.conversation("chat")
     for _ in range(3):
         chat.add_message("user", "hello")
-    sqlite_storage_of(theirs)._writer().execute(
+    sql_storage_of(theirs).connections.writer().execute(
         "UPDATE toolledger_events SET event_id = zeroblob(16) WHERE position = 3"
     )
-    sqlite_storage_of(ours)._roll_back(lost=True)
+    sql_storage_of(ours).connections.roll_back(lost=True)
     with pytest.raises(StoreCorrupt, match="position 3 of lane 0 had event"):
         chat.add_message("user", "lost?")
 
@@ -177,7 +176,7 @@ def test_a_lane_without_a_counter_stores_nothing(store: EventStore) -> None:
     """The locking path says what is wrong."""
     chat = store.conversation("chat")
     chat.add_message("user", "so?")
-    sqlite_storage_of(store)._writer().execute("DELETE FROM toolledger_lanes")
+    sql_storage_of(store).connections.writer().execute("DELETE FROM toolledger_lanes")
     with pytest.raises(StoreCorrupt, match="has no counter"):
         chat.add_message("user", "lost?")
     assert len(rows(store, "version")) == 2
@@ -187,7 +186,7 @@ def test_the_statement_is_used_again_after_an_error(store: EventStore) -> None:
     """The view is there on the writer's next cursor, too."""
     chat = store.conversation("chat")
     chat.add_message("user", "so?")
-    sqlite_storage_of(store)._roll_back()
+    sql_storage_of(store).connections.roll_back()
     assert [chat.add_message("user", "so?").version for _ in range(2)] == [3, 4]
     sent = sent_by(store)
     chat.add_message("user", "so?")
@@ -199,22 +198,22 @@ def test_nothing_of_it_is_in_the_file(tmp_path: Path) -> None:
     path = tmp_path / "agent.db"
     with EventStore.open(f"sqlite:///{path}") as store:
         chat = store.conversation("chat")
-        for _ in range(3):
+        chat.add_message("user", "hello")
+        sent = sent_by(store)
+        for _ in range(2):
             chat.add_message("user", "hello")
-        assert sqlite_storage_of(store)._ready_cursor is not None
+        assert any(each.startswith(SINGLE) for each in sent)
         connection = sqlite3.connect(path)
         names = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
         connection.close()
     assert not [name for name in names if "append" in name]
 
 
-def test_other_storages_do_without(monkeypatch: pytest.MonkeyPatch, store: EventStore) -> None:
+def test_other_storages_do_without(store: EventStore) -> None:
     """The locking path alone gives the same conversation."""
-    monkeypatch.setattr(SqliteStorage, "_append_single_statement", _not_here)
+    store = EventStore(SqlStorage(sql_storage_of(store).backend, ""))
     sent, chat = sent_by(store), store.conversation("chat")
     assert [chat.add_message("user", "so?").version for _ in range(3)] == [2, 3, 4]
     assert not [each for each in sent if each.startswith(SINGLE)]
     assert list(store.verify()) == []
-
-
-_not_here = SqlStorage._append_single_statement
+    store.close()

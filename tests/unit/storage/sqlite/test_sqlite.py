@@ -33,7 +33,7 @@ from eventstore.errors import (
 from eventstore.storage import migrations as migrate
 from eventstore.storage.factory import open_storage
 from eventstore.storage.interface import Append, Appended, AppendOutcome
-from eventstore.storage.sql import connections
+from eventstore.storage.sql import connections as sql_connections
 from eventstore.storage.sql.storage import SqlStorage
 from eventstore.storage.sqlite import driver as sqlite
 from eventstore.storage.sqlite import files
@@ -94,7 +94,7 @@ def execute(path: Path, *statements: str) -> list[Any]:
 
 def pragma(storage: SqlStorage, name: str) -> Any:
     """Return a setting of the connection that writes."""
-    return storage._connection().execute(f"PRAGMA {name}").fetchone()[0]
+    return storage.connections.connection().execute(f"PRAGMA {name}").fetchone()[0]
 
 
 # connections
@@ -109,7 +109,7 @@ def test_connections_are_durable(
     assert pragma(storage, "journal_mode") == "wal"
     assert pragma(storage, "synchronous") == synchronous
     assert pragma(storage, "mmap_size") == 0
-    assert storage._connection().isolation_level is None
+    assert storage.connections.connection().isolation_level is None
 
 
 @pytest.mark.parametrize(
@@ -197,8 +197,8 @@ def test_a_relative_path_is_of_the_folder_where_it_was_opened(
     with EventStore.open("sqlite:///agent.db") as store:
         store.conversation("chat").append(message())
         monkeypatch.chdir(tmp_path / "elsewhere")
-        store.session.storage._release_writer()  # type: ignore[attr-defined]
-        store.session.storage._engine.dispose()  # type: ignore[attr-defined]
+        store.session.storage.connections._release_writer()  # type: ignore[attr-defined]
+        store.session.storage.connections.engine.dispose()  # type: ignore[attr-defined]
         assert store.conversation("chat").append(message())[0].version == 2
     assert list((tmp_path / "elsewhere").iterdir()) == []
 
@@ -312,9 +312,9 @@ def test_a_lookup_waits_until_an_unanswered_commit_has_ended(storage: SqlStorage
         lambda: storage.known_ids("chat", [b"?" * 16]) == {},
     ]
     for lookup in lookups:
-        storage._unresolved_lanes.add(0)
+        storage.unanswered.lanes.add(0)
         assert lookup()
-        assert not storage._unresolved_lanes
+        assert not storage.unanswered.lanes
 
 
 def test_a_group_over_lanes_needs_the_counter_of_each(tmp_path: Path) -> None:
@@ -341,16 +341,16 @@ def test_no_connection_is_open_during_a_fork(storage: SqlStorage) -> None:
     """No thread can open one either; the parent continues after the fork."""
     append(storage, "chat", message("a"))
     assert len(list(storage.conversation("chat"))) == 1
-    connections._before_fork()
-    doors = partial(storage._open_lock.acquire, blocking=False)
-    locks = partial(storage._lock.acquire, blocking=False)
+    sql_connections._before_fork()
+    doors = partial(storage.connections.open_lock.acquire, blocking=False)
+    locks = partial(storage.connections.lock.acquire, blocking=False)
     assert (
-        run_concurrently(doors, locks, partial(connections._registry.acquire, blocking=False))
+        run_concurrently(doors, locks, partial(sql_connections._registry.acquire, blocking=False))
         == [False] * 3
     )
-    assert storage._writer_connection is None
-    assert storage._engine.pool.checkedin() == 0  # type: ignore[attr-defined]
-    connections._after_fork_in_parent()
+    assert storage.connections.writer_connection is None
+    assert storage.connections.engine.pool.checkedin() == 0  # type: ignore[attr-defined]
+    sql_connections._after_fork_in_parent()
     assert append(storage, "chat", message("b"), version=1).version == 2
 
 
@@ -358,14 +358,20 @@ def test_a_reader_that_never_ends_does_not_keep_others_from_forking(
     storage: SqlStorage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The reader keeps its connection."""
-    monkeypatch.setattr(connections.time, "sleep", lambda _: None)
-    with storage.cursor() as cursor:
-        connections._before_fork()
-        connections._after_fork_in_parent()
+    monkeypatch.setattr(sql_connections.time, "sleep", lambda _: None)
+    with storage.connections.cursor() as cursor:
+        sql_connections._before_fork()
+        sql_connections._after_fork_in_parent()
         assert cursor.execute("SELECT 1").fetchone() == (1,)
         left = cursor.connection
     left.close()
     assert append(storage, "chat", message("a")).version == 1
+
+
+def handles(storage: SqlStorage) -> tuple[object, ...]:
+    """Return what a process must have for itself."""
+    held = storage.connections
+    return held.engine, held.lock, held.open_lock
 
 
 def test_a_child_begins_with_nothing_of_its_parents(
@@ -375,11 +381,11 @@ def test_a_child_begins_with_nothing_of_its_parents(
     storage, closed = opened(), opened()
     append(storage, "chat", message("a"))
     closed.close()
-    before = storage._engine, storage._lock, storage._open_lock
-    connections._before_fork()
-    connections._after_fork_in_child()
-    assert not set(before) & {storage._engine, storage._lock, storage._open_lock}
-    assert storage._last_written == {}
+    before = handles(storage)
+    sql_connections._before_fork()
+    sql_connections._after_fork_in_child()
+    assert not set(before) & set(handles(storage))
+    assert storage.log.written.ends == {}
     assert append(storage, "chat", message("b"), version=1).version == 2
     with pytest.raises(StoreClosed):
         closed.heads()
@@ -437,7 +443,7 @@ def test_a_lock_that_another_keeps_is_waited_for(
 # when the driver fails in the middle
 
 SINGLE_STATEMENT = "INSERT INTO toolledger_append"
-"""It stores one event, and commits; see `eventstore.storage.sqlite.storage`."""
+"""It stores one event, and commits; see `eventstore.storage.sqlite.single_statement`."""
 
 
 class Cursor:
@@ -466,8 +472,9 @@ class Cursor:
 def fail_at(storage: SqlStorage, word: str, error: BaseException, *, after: bool = False) -> None:
     """Let the next statement that begins with `word` fail."""
     if word != SINGLE_STATEMENT:
-        storage._forget_positions()  # the next append takes the locking path
-    storage._writer_cursor = Cursor(storage._writer(), word, error, after=after)
+        storage.log.written.forget()  # the next append takes the locking path
+    writer: Any = storage.connections
+    writer.writer_cursor = Cursor(writer.writer(), word, error, after=after)
 
 
 @pytest.mark.parametrize(
@@ -480,7 +487,7 @@ def test_an_append_that_fails_anywhere_leaves_no_trace(
 ) -> None:
     """If only the answer to the COMMIT was lost, the append is stored and returns."""
     append(storage, "chat", message("a"))
-    error: BaseException = storage._driver.OperationalError("disk I/O error")
+    error: BaseException = storage.connections.driver.OperationalError("disk I/O error")
     expected: type[BaseException] = StorageError
     if interrupted:
         error, expected = KeyboardInterrupt(), KeyboardInterrupt
@@ -491,7 +498,7 @@ def test_an_append_that_fails_anywhere_leaves_no_trace(
     else:
         with pytest.raises(expected):
             append(storage, "chat", message("b"), version=1)
-    assert not storage._connection().in_transaction
+    assert not storage.connections.connection().in_transaction
     version = 2 if committed else 1
     assert len(list(storage.conversation("chat"))) == version
     assert append(storage, "chat", message("c"), version=version).version == version + 1
@@ -501,7 +508,7 @@ def test_an_append_that_fails_anywhere_leaves_no_trace(
 def test_an_append_without_events_cannot_be_lost(storage: SqlStorage) -> None:
     """A COMMIT without an answer and without events is not an error."""
     append(storage, "chat", message("a"))
-    fail_at(storage, "COMMIT", storage._driver.OperationalError("gone"), after=True)
+    fail_at(storage, "COMMIT", storage.connections.driver.OperationalError("gone"), after=True)
     assert append(storage, "chat", message("b"), rebase=lambda _: []).version == 1
 
 
@@ -510,13 +517,13 @@ def test_a_commit_that_cannot_be_checked_is_an_error(
 ) -> None:
     """The error tells the caller to repeat the append with its event ids."""
     append(storage, "chat", message("a"))
-    fail_at(storage, "COMMIT", storage._driver.OperationalError("gone"), after=True)
+    fail_at(storage, "COMMIT", storage.connections.driver.OperationalError("gone"), after=True)
 
     def gone(*_: object) -> None:
         raise StorageError("gone")
 
     with monkeypatch.context() as patch:
-        patch.setattr(storage, "event_id_at", gone)
+        patch.setattr(storage.unanswered, "event_id_at", gone)
         with pytest.raises(StorageError, match="gone"):
             append(storage, "chat", message("b"), version=1)
     assert len(list(storage.conversation("chat"))) == 2
@@ -541,26 +548,26 @@ class Stubborn:
 def test_a_connection_that_cannot_roll_back_is_given_up(storage: SqlStorage) -> None:
     """A new connection replaces it, and no lock remains."""
     append(storage, "chat", message("a"))
-    fail_at(storage, "COMMIT", storage._driver.OperationalError("disk I/O error"))
-    stubborn = Stubborn(
-        storage._writer_connection, storage._driver.OperationalError("disk I/O error")
-    )
-    storage._writer_connection = stubborn
+    writer: Any = storage.connections
+    error = writer.driver.OperationalError("disk I/O error")
+    fail_at(storage, "COMMIT", error)
+    writer.writer_connection = Stubborn(writer.writer_connection, error)
     with pytest.raises(StorageError):
         append(storage, "chat", message("b"), version=1)
-    assert storage._writer_connection is None
+    assert writer.writer_connection is None
     assert append(storage, "chat", message("b"), version=1).version == 2
 
 
 def test_an_interrupted_rollback_is_made_up_for(storage: SqlStorage) -> None:
     """The next append rolls back first."""
     append(storage, "chat", message("a"))
+    writer: Any = storage.connections
     fail_at(storage, "INSERT", KeyboardInterrupt(), after=True)
-    held = storage._writer_connection
-    storage._writer_connection = Stubborn(held, KeyboardInterrupt())
+    held = writer.writer_connection
+    writer.writer_connection = Stubborn(held, KeyboardInterrupt())
     with pytest.raises(KeyboardInterrupt):
         append(storage, "chat", message("b"), version=1)
-    storage._writer_connection = held
+    writer.writer_connection = held
     assert held.dbapi_connection.in_transaction
     assert append(storage, "chat", message("c"), version=1).version == 2
     assert [r.event for r in storage.conversation("chat")] == [message("a"), message("c")]
@@ -568,15 +575,16 @@ def test_an_interrupted_rollback_is_made_up_for(storage: SqlStorage) -> None:
 
 def test_the_database_in_memory_survives_errors() -> None:
     """Its one connection holds the data, so it is never closed."""
-    storage = open_storage("sqlite://", "", "full", 30.0)
+    storage: Any = open_storage("sqlite://", "", "full", 30.0)
     append(storage, "chat", message("a"))
-    fail_at(storage, "COMMIT", storage._driver.OperationalError("disk I/O error"))
-    held = storage._writer_connection
-    storage._writer_connection = Stubborn(held, storage._driver.OperationalError("no"))
+    writer = storage.connections
+    fail_at(storage, "COMMIT", writer.driver.OperationalError("disk I/O error"))
+    held = writer.writer_connection
+    writer.writer_connection = Stubborn(held, writer.driver.OperationalError("no"))
     with pytest.raises(StorageError):
         append(storage, "chat", message("b"), version=1)
     held.dbapi_connection.rollback()
-    storage._writer_connection = held
+    writer.writer_connection = held
     assert append(storage, "chat", message("b"), version=1).version == 2
     storage.close()
 
@@ -607,7 +615,7 @@ def test_a_state_that_claims_too_much_is_still_decided_again(storage: SqlStorage
     wrong = Append(
         "chat", 1, last.position - 1, [draft(message("c"))], partial(rebase_with, message("c"))
     )
-    storage._ours_since = {0: 0}
+    storage.log.written.ours_since = {0: 0}
     assert append_one(storage, wrong).version == 3
     hopeless = Append("chat", 1, last.position + 1, [draft(message("d"))], forbid_rebase)
     with pytest.raises(StorageError):
@@ -623,7 +631,7 @@ def test_one_query_finds_the_conversations_that_others_wrote_to(
     places = {name: append(mine, name, message(name)) for name in map(str, range(20))}
     append(other, "7", message("theirs"), version=1)
     reads: list[str] = []
-    mine._connection().set_trace_callback(
+    mine.connections.connection().set_trace_callback(
         lambda sql: reads.append(sql) if sql.startswith("SELECT") else None
     )
     done = mine.append(
@@ -641,10 +649,10 @@ def test_one_query_finds_the_conversations_that_others_wrote_to(
 
 def test_an_unresolvable_commit_is_reported_with_the_file(storage: SqlStorage, path: Path) -> None:
     """The COMMIT was not answered, and the lane has been deleted by then."""
-    storage._unresolved_lanes = {5}
+    storage.unanswered.lanes = {5}
     with pytest.raises(StoreCorrupt, match=f"{path.name}: lane 5 has no counter"):
         storage.known_ids("chat", [bytes(16)])
-    storage._unresolved_lanes = set()
+    storage.unanswered.lanes = set()
     assert storage.known_ids("chat", [bytes(16)]) == {}
 
 
@@ -675,9 +683,9 @@ def test_the_memory_of_conversations_is_bounded(path: Path) -> None:
         append(storage, f"chat-{n}", message())
         append(storage, f"chat-{n}", message(), version=1)
         assert len(list(storage.feed({}))) == 2 * n + 2
-        assert len(storage._keys) <= 5
-        assert len(storage._conversation_ids) <= 2 * (n + 1)
-    assert len(storage._conversation_ids) <= 25
+        assert len(storage.log.keys.known) <= 5
+        assert len(storage.log.keys.names) <= 2 * (n + 1)
+    assert len(storage.log.keys.names) <= 25
     storage.close()
 
 
@@ -698,17 +706,17 @@ def test_threads_may_read_while_names_are_forgotten(path: Path) -> None:
 
 def test_an_append_that_waits_while_the_store_is_closed_raises(storage: SqlStorage) -> None:
     """The error is `StoreClosed`, not one of the driver."""
-    with storage._lock:
+    with storage.connections.lock:
         jobs = [partial(append, storage, "chat", message())] * 2
 
         def close() -> None:
-            storage._closed = True
+            storage.connections.closed = True
 
         run_concurrently(close)
         results: list[Any] = []
     results = run_concurrently(*jobs)
     assert [type(r) for r in results] == [StoreClosed] * 2
-    storage._closed = False
+    storage.connections.closed = False
 
 
 DAMAGES = {

@@ -1,0 +1,108 @@
+"""The lane counter, which gives an event its position.
+
+1. Each lane has one row that holds its last position. A writer locks that row, writes its events
+   at the positions after it, and moves the counter, all in one transaction.
+2. So commits of one lane come one after the other, and positions have no gaps: a transaction that
+   is rolled back leaves the counter where it was.
+3. Lanes are locked in the order of their numbers, so that writers never wait in a circle.
+4. A counter that stands where this storage's last write left it proves that no other process has
+   written since.
+
+Why: a store-wide sequence commits out of order, and a store-wide lock makes all writers wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from eventstore.errors import StoreCorrupt
+
+if TYPE_CHECKING:
+    from sqlalchemy.engine.interfaces import DBAPICursor
+
+    from eventstore.storage.sql.backend import Backend
+    from eventstore.storage.sql.statements import Statements
+    from eventstore.storage.sql.transaction_notes import TransactionNotes, Written
+
+
+class LaneCounters:
+    """The counters of the lanes, as the transaction under way locks and moves them."""
+
+    def __init__(self, backend: Backend, sql: Statements, written: Written) -> None:
+        self._backend = backend
+        self._sql = sql
+        self._written = written
+
+    def lock(self, cursor: DBAPICursor, lane: int) -> int:
+        """Lock a lane, and return its last position."""
+        cursor.execute(self._sql.head, (lane,))
+        row = cursor.fetchone()
+        if row is None:
+            raise _no_counter(lane)
+        head = int(row[0])
+        self._written.note_end(lane, head)
+        return head
+
+    def lock_all(self, cursor: DBAPICursor, lanes: Sequence[int]) -> dict[int, int]:
+        """Lock lanes, which come in their order, and return their last positions.
+
+        Where statements can be sent together, this begins the transaction, too.
+        """
+        if len(lanes) == 1 and not self._sql.compound:
+            return {lanes[0]: self.lock(cursor, lanes[0])}
+        statement = self._sql.heads(lanes)
+        if self._sql.compound:  # saves a round trip
+            cursor.execute(f"{self._backend.begin}; {statement}")
+            while cursor.nextset():  # on to the last answer
+                pass
+        else:
+            cursor.execute(statement)
+        heads = {lane: int(position) for lane, position in cursor.fetchall()}
+        for lane in lanes:
+            if lane not in heads:
+                raise _no_counter(lane)
+            self._written.note_end(lane, heads[lane])
+        return heads
+
+    def claim(self, cursor: DBAPICursor, lane: int, count: int) -> int:
+        """Return the position after which `count` events may be written, safe from other writers.
+
+        The counter is moved at once, except where that can go with the COMMIT.
+        """
+        if self._sql.compound:
+            return self.lock_all(cursor, [lane])[lane]
+        base = self._written.ends.get(lane)
+        # Ours was the last write when the counter stands where that left it.
+        if base is not None:
+            cursor.execute(self._sql.advance, (base + count, lane, base))
+            if cursor.rowcount == 1:
+                return base
+        base = self.lock(cursor, lane)
+        cursor.execute(self._sql.advance, (base + count, lane, base))
+        return base
+
+    def advance(
+        self,
+        cursor: DBAPICursor,
+        claimed: Mapping[int, int],
+        ends: dict[int, int],
+        notes: TransactionNotes,
+    ) -> None:
+        """Let locked lanes end with their last events, from where the counters stand.
+
+        Where statements can be sent together, the counters are moved with the COMMIT.
+        """
+        notes.ends = ends
+        if self._sql.compound:
+            notes.commit = f"{self._sql.advance_all(ends)}; COMMIT"
+        elif ends != claimed:
+            if len(ends) == 1:
+                ((lane, end),) = ends.items()
+                cursor.execute(self._sql.advance, (end, lane, claimed[lane]))
+            else:
+                cursor.execute(self._sql.advance_all(ends))
+
+
+def _no_counter(lane: int) -> StoreCorrupt:
+    return StoreCorrupt(f"lane {lane} has no counter: restore the database from a copy")

@@ -1,0 +1,39 @@
+"""What the parts of a storage share: its connections, and what is known of its log."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from eventstore.storage.sql.connections import Connections
+from eventstore.storage.sql.conversation_keys import ConversationKeys
+from eventstore.storage.sql.lane_counters import LaneCounters
+from eventstore.storage.sql.seen_anchors import SeenAnchors
+from eventstore.storage.sql.statements import statements_for
+from eventstore.storage.sql.store_row import read_store
+from eventstore.storage.sql.transaction_notes import Written
+
+if TYPE_CHECKING:
+    from eventstore.storage.sql.backend import Backend
+
+
+class Log:
+    """The log of one tenant in a SQL database, as a storage knows it."""
+
+    def __init__(self, backend: Backend, tenant: str) -> None:
+        self.backend = backend
+        self.tenant = tenant
+        self.connections = connections = Connections(backend)
+        self.sql = sql = statements_for(connections.engine.dialect, backend)
+        try:
+            self.epoch, lanes, accepted = read_store(connections)
+        except BaseException:
+            connections.close()
+            raise
+        self.lanes = range(lanes)
+        self.written = Written(backend.limits.cached_keys)
+        self.keys = ConversationKeys(connections, sql, tenant, lanes)
+        self.counters = LaneCounters(backend, sql, self.written)
+        self.seen = SeenAnchors(connections, sql, self.keys, self.written, accepted)
+        connections.on_renewal.append(self.written.forget)
+        connections.on_loss.append(self.keys.forget)
+        connections.recognise = self.seen.recognise

@@ -1,0 +1,84 @@
+"""The parts of a storage in which databases differ, and those that suit any of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
+
+from eventstore.storage.sql.log import Log
+from eventstore.storage.sql.log_writer import Insert, insert_rows
+from eventstore.storage.sql.reader import LogReader
+
+if TYPE_CHECKING:
+    from sqlalchemy.engine.interfaces import DBAPICursor
+
+    from eventstore.storage.interface import Append, Appended
+    from eventstore.storage.sql.transaction_notes import TransactionNotes
+
+
+class SingleStatement(Protocol):
+    """Stores one event in one statement, which is its own transaction."""
+
+    def store(self, request: Append, notes: TransactionNotes) -> Appended | None:
+        """Store the event of a request, and note it; return None where a transaction must do it.
+
+        Before a statement is sent that may store it, the `ends` are noted. An error that comes
+        before that has cleaned up after itself.
+        """
+        ...
+
+
+class CommitProof(Protocol):
+    """Proves that a failover cannot take back a commit that was answered."""
+
+    def commit(self, cursor: DBAPICursor, statement: str) -> None:
+        """End a transaction, within the time that it may take."""
+        ...
+
+    def require(self, requests: Sequence[Append], notes: TransactionNotes) -> None:
+        """Prove the commit that was just answered.
+
+        Raises:
+            OutcomeUnknown: it cannot be proven in time.
+        """
+        ...
+
+    def wait_until_lasting(self, cursor: DBAPICursor) -> None:
+        """Prove what a cursor has just found; raise the same."""
+        ...
+
+
+class Hints(Protocol):
+    """Tells other processes of appends, and hears of theirs."""
+
+    def send(self) -> None:
+        """Tell the others soon that something was appended."""
+        ...
+
+    def listen(self, heard: Callable[[], object], /) -> AbstractContextManager[None]:
+        """Call `heard` when others have appended; see `Storage.hints`."""
+        ...
+
+    def close(self) -> None:
+        """Send the last hint, and end."""
+        ...
+
+
+class Parts(NamedTuple):
+    """What a storage is made of; None stands for what its database does not need."""
+
+    reader: LogReader
+    insert: Insert = insert_rows
+    single: SingleStatement | None = None
+    proof: CommitProof | None = None
+    hints: Hints | None = None
+
+
+MakeParts: TypeAlias = Callable[[Log], Parts]
+"""Makes the parts of a storage for its log."""
+
+
+def plain_parts(log: Log) -> Parts:
+    """Return the parts that suit any database."""
+    return Parts(LogReader(log))
