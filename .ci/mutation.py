@@ -48,10 +48,15 @@ ROOMS = {
     "append": (
         [
             "eventstore/append/group_commit.py",
+            "eventstore/storage/sql/lane_counters.py",
+            "eventstore/storage/sql/log_writer.py",
+            "eventstore/storage/sql/seen_anchors.py",
             "eventstore/storage/sql/storage.py",
-            "eventstore/storage/sqlite/storage.py",
+            "eventstore/storage/sql/transaction_notes.py",
+            "eventstore/storage/sql/unanswered_commits.py",
+            "eventstore/storage/sqlite/single_statement.py",
         ],
-        ["tests/unit/append", "tests/unit/storage/sqlite"],
+        ["tests/unit/append", "tests/unit/storage/sqlite", "tests/unit/storage/sql"],
     ),
     "codec": (
         ["eventstore/domain/codec.py"],
@@ -87,18 +92,13 @@ SAME = {
         "every append says whether its ids were given"
     ),
     (
-        "eventstore/storage/sql/storage.py",
-        "self._ours_since[lane] = heads[lane]",
-        "self._ours_since[lane] = heads[lane] -> nothing",
+        "eventstore/storage/sql/lane_counters.py",
+        "self._written.note_end(lane, heads[lane])",
+        "self._written.note_end(lane, heads[lane]) -> nothing",
     ): "SQLite locks its only lane by itself; tests of the servers notice it",
-    ("eventstore/storage/sql/storage.py", "self._in_transaction = False", "False -> True"): (
+    ("eventstore/storage/sql/storage.py", "connections.in_transaction = False", "False -> True"): (
         "the next append first rolls back a transaction that is not there"
     ),
-    (
-        "eventstore/storage/sql/storage.py",
-        "self._backend.check_names(self._tenant, conversation_id)",
-        "self._backend.check_names(self._tenant, conversation_id) -> nothing",
-    ): "SQLite takes names of any length; tests of the servers notice it",
     (
         "eventstore/domain/codec.py",
         "if tag in EVENT_CLASSES and schema < SCHEMAS[tag]:",

@@ -5,16 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
-from eventstore.domain.events import (
-    Event,
-    MessageAdded,
-    Recorded,
-)
+from eventstore.domain.events import Event, MessageAdded, Recorded
 from eventstore.domain.messages import Text
 from eventstore.storage.interface import Append, Appended, Draft, Storage
-from eventstore.testing.builders import (
-    draft,
-)
+from eventstore.testing.builders import draft
 
 
 def forbid_rebase(tail: Sequence[Recorded]) -> NoReturn:

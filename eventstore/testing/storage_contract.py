@@ -15,20 +15,8 @@ from eventstore.domain.events import Event, Recorded, ToolPending, ToolRunning, 
 from eventstore.domain.fingerprint import digest
 from eventstore.errors import EventStoreError, StoreClosed, VersionConflict
 from eventstore.storage.interface import Append, Appended, Draft, Storage
-from eventstore.testing.appending import (
-    all_events,
-    append,
-    append_one,
-    forbid_rebase,
-    rebase_with,
-)
-from eventstore.testing.builders import (
-    completed,
-    draft,
-    fingerprint_of,
-    message,
-    pending,
-)
+from eventstore.testing.appending import all_events, append, append_one, forbid_rebase, rebase_with
+from eventstore.testing.builders import completed, draft, fingerprint_of, message, pending
 from eventstore.testing.clock import NOON
 from eventstore.testing.concurrency import run_concurrently
 from eventstore.testing.fixtures import ContractFixtures, OpenStorage

@@ -179,7 +179,7 @@ class SeenAnchors:
             accepted = read_store(self._connections).accepted
             if accepted <= self._accepted:
                 raise StoreCorrupt(self.refusal)
-            self._accepted, self.refusal = accepted, ""
+            self._written.forget()
             self._keys.forget()
             self.furthest.clear()
-            self._written.forget()
+            self._accepted, self.refusal = accepted, ""

@@ -227,9 +227,9 @@ class SqlStorage:
     def _know(self, notes: TransactionNotes, requests: Sequence[Append]) -> None:
         """Know from now on what a transaction has done whose COMMIT was answered."""
         written, seen = self.log.written, self._seen
-        written.ends |= notes.ends
-        written.digests |= notes.digests
         seen.furthest |= notes.anchors
+        written.ends |= notes.ends
+        written.digests |= notes.digests  # last: a single statement takes the rest for known then
         if notes.keys:
             self.log.keys.remember(notes.keys)
         if self._proof is not None:

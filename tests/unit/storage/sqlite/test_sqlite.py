@@ -303,20 +303,6 @@ def test_a_name_that_no_file_can_have_is_refused(tmp_path: Path) -> None:
         open_storage(f"sqlite:///{name}", "", "full", 30.0)
 
 
-def test_a_lookup_waits_until_an_unanswered_commit_has_ended(storage: SqlStorage) -> None:
-    """Its lanes are locked first: whoever holds them has committed, or never will."""
-    append(storage, "chat", message("a"))
-    first = next(storage.conversation("chat"))
-    lookups: list[Callable[[], object]] = [
-        lambda: storage.event_id_at("chat", 1) == bytes.fromhex(first.event_id),
-        lambda: storage.known_ids("chat", [b"?" * 16]) == {},
-    ]
-    for lookup in lookups:
-        storage.unanswered.lanes.add(0)
-        assert lookup()
-        assert not storage.unanswered.lanes
-
-
 def test_a_group_over_lanes_needs_the_counter_of_each(tmp_path: Path) -> None:
     """Without it nothing of the group is stored."""
     path = tmp_path / "lanes.db"
@@ -645,15 +631,6 @@ def test_one_query_finds_the_conversations_that_others_wrote_to(
     # the counter, what was seen in the lane, the versions, one tail, and the digest at its end
     assert len(reads) == 5
     assert list(other.verify()) == []
-
-
-def test_an_unresolvable_commit_is_reported_with_the_file(storage: SqlStorage, path: Path) -> None:
-    """The COMMIT was not answered, and the lane has been deleted by then."""
-    storage.unanswered.lanes = {5}
-    with pytest.raises(StoreCorrupt, match=f"{path.name}: lane 5 has no counter"):
-        storage.known_ids("chat", [bytes(16)])
-    storage.unanswered.lanes = set()
-    assert storage.known_ids("chat", [bytes(16)]) == {}
 
 
 def test_a_log_that_went_back_is_noticed(storage: SqlStorage, path: Path) -> None:

@@ -1,0 +1,59 @@
+"""The connections of a storage, and who is told of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from eventstore.storage.factory import backend_for, open_storage
+from eventstore.storage.sql import connections as sql_connections
+from eventstore.storage.sql.connections import Connections
+
+
+@pytest.fixture
+def connections(tmp_path: Path) -> Iterator[Connections]:
+    """Return connections to a store."""
+    url = f"sqlite:///{tmp_path / 'log.db'}"
+    open_storage(url, "", "full", 30.0).close()
+    connections = Connections(backend_for(url))
+    yield connections
+    connections.close()
+
+
+def test_who_remembers_is_told_of_a_loss_and_of_a_fork(connections: Connections) -> None:
+    """A connection that ends in order is no loss."""
+    told: list[str] = []
+    connections.on_loss.append(lambda: told.append("loss"))
+    connections.on_renewal.append(lambda: told.append("renewal"))
+    connections.rows("SELECT 1")
+    connections.writer()
+    connections.roll_back()
+    assert told == []
+    connections.roll_back(lost=True)
+    with pytest.raises(ZeroDivisionError), connections.cursor():
+        raise ZeroDivisionError
+    assert told == ["loss", "loss"]
+    sql_connections._before_fork()
+    sql_connections._after_fork_in_child()
+    assert told[2:] == ["renewal"]
+
+
+def test_a_connection_is_asked_until_it_is_recognised(connections: Connections) -> None:
+    """Then it is known for as long as it lives."""
+    answers = [True, False]
+    connections.recognise = lambda _: answers.pop()
+    for _ in range(4):
+        connections.rows("SELECT 1")
+    assert answers == []
+
+
+def test_connections_for_writing_are_counted(connections: Connections) -> None:
+    """Those to read with are not."""
+    connections.rows("SELECT 1")
+    assert connections.opened == 0
+    for lost in (False, True, False):
+        connections.writer()
+        connections.roll_back(lost=lost)
+    assert connections.opened == 2
