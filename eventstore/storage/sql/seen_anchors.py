@@ -95,15 +95,13 @@ class SeenAnchors:
     # checking
 
     def prove(self, cursor: DBAPICursor) -> None:
-        """Check all lanes where the connection for writing is a new one.
+        """Check all lanes on a new connection for writing.
 
         Raises:
             StoreCorrupt: another server has taken over, or an older copy.
         """
-        number = self._connections.opened
-        if number != self.proven_on:
-            self._check(cursor, self.furthest)
-            self.proven_on = number
+        self._check(cursor, self.furthest)
+        self.proven_on = self._connections.opened
 
     def check_lanes(self, cursor: DBAPICursor, heads: Mapping[int, int]) -> None:
         """Check the lanes that do not end where this storage left them.
@@ -112,7 +110,9 @@ class SeenAnchors:
             StoreCorrupt: see `prove`.
         """
         ends = self._written.ends
-        self._check(cursor, [lane for lane, head in heads.items() if head != ends.get(lane)])
+        changed = [lane for lane, head in heads.items() if head != ends.get(lane)]
+        if changed:
+            self._check(cursor, changed)
 
     def known_end(self, lane: int, as_of: int) -> int:
         """Return a position that a lane has: it was seen, or a state read up to `as_of`."""
@@ -124,8 +124,8 @@ class SeenAnchors:
         Raises:
             StoreCorrupt: it does.
         """
-        before = self.known_end(lane, as_of)
-        if end < before:
+        if end < as_of or end < self.furthest.get(lane, NOWHERE)[0]:
+            before = self.known_end(lane, as_of)
             self._refuse(f"lane {lane} ends at position {end}, and was read up to {before} before")
 
     def recognise(self, cursor: DBAPICursor) -> bool:

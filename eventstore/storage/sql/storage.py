@@ -57,6 +57,7 @@ class SqlStorage:
         self.backend = backend
         self.log = log = Log(backend, tenant)
         self.connections = log.connections
+        self._written = log.written
         parts = make_parts(log)
         self.reader = reader = parts.reader
         self._seen = log.seen
@@ -204,7 +205,8 @@ class SqlStorage:
         outcomes: Sequence[AppendOutcome] = ()
         connections.in_transaction = True
         try:
-            self._seen.prove(cursor)
+            if connections.opened != self._seen.proven_on:
+                self._seen.prove(cursor)
             if not self.log.sql.compound:
                 cursor.execute(self.backend.begin)
             outcomes = self._writer.write(cursor, requests, notes)
@@ -226,8 +228,8 @@ class SqlStorage:
 
     def _know(self, notes: TransactionNotes, requests: Sequence[Append]) -> None:
         """Know from now on what a transaction has done whose COMMIT was answered."""
-        written, seen = self.log.written, self._seen
-        seen.furthest |= notes.anchors
+        written = self._written
+        self._seen.furthest |= notes.anchors
         written.ends |= notes.ends
         written.digests |= notes.digests  # last: a single statement takes the rest for known then
         if notes.keys:
@@ -247,7 +249,7 @@ class SqlStorage:
         lost = self.backend.is_connection_lost(error)
         if lost and outcomes:
             self.unanswered.lanes.update(notes.ends)
-        self.log.written.forget()
+        self._written.forget()
         self.connections.roll_back(lost=lost)
         is_drivers = isinstance(error, self.connections.driver.Error)
         if outcomes and is_drivers and self.unanswered.are_stored(requests, outcomes):
@@ -281,7 +283,7 @@ class SqlStorage:
                 connections.roll_back(lost=self.backend.is_connection_lost(error))
                 raise
             finally:
-                self.log.written.forget()
+                self._written.forget()
 
         with connections.lock:
             connections.retrying(write)
