@@ -1,11 +1,11 @@
 """The connections of a storage: from SQLAlchemy's pool, replaced when lost, safe over a fork.
 
-They know nothing of the log. Who remembers something of the database is told:
+They know nothing of the log. What is remembered of the database may not hold any more:
 
-1. when all connections are others, as in a forked child (`on_renewal`);
-2. when a connection was given up, so that the next one may find another database (`on_loss`);
-3. when a connection is read from for the first time: `recognise` says whether it finds the database
-   as it was seen before. Of those for writing, `opened` counts.
+1. after a fork, when all connections are new ones (`on_renewal`);
+2. after a connection was given up, as the next one may find another database (`on_loss`);
+3. on a new connection. Before one is read from, `recognise` is asked whether it finds the database
+   as it was seen before. Those for writing are counted (`opened`).
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ class Connections:
     def _renew(self) -> None:
         _inherited.append((self.engine, self.writer_connection))
         self._connect()
-        for told in self.on_renewal:
-            told()
+        for listener in self.on_renewal:
+            listener()
 
     def check(self) -> None:
         """Refuse a storage that is closed; leave connections to the process that opened them."""
@@ -147,8 +147,8 @@ class Connections:
         self.in_transaction = False
 
     def _gave_up(self) -> None:
-        for told in self.on_loss:
-            told()
+        for listener in self.on_loss:
+            listener()
 
     @contextmanager
     def cursor(self) -> Generator[DBAPICursor]:

@@ -1,4 +1,4 @@
-"""Writing what requests decide, inside a transaction that somebody else begins and ends.
+"""Writing what requests decide, inside a transaction that the storage begins and ends.
 
 1. The lanes of the requests are locked, and must not end before what was seen of them.
 2. Where this storage's last write was the last one of all, nothing is read. Otherwise the

@@ -1,4 +1,4 @@
-"""The connections of a storage, and who is told of them."""
+"""The connections of a storage, and what listens to them."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ def connections(tmp_path: Path) -> Iterator[Connections]:
     connections.close()
 
 
-def test_who_remembers_is_told_of_a_loss_and_of_a_fork(connections: Connections) -> None:
+def test_listeners_hear_of_a_loss_and_of_a_fork(connections: Connections) -> None:
     """A connection that ends in order is no loss."""
-    told: list[str] = []
-    connections.on_loss.append(lambda: told.append("loss"))
-    connections.on_renewal.append(lambda: told.append("renewal"))
+    heard: list[str] = []
+    connections.on_loss.append(lambda: heard.append("loss"))
+    connections.on_renewal.append(lambda: heard.append("renewal"))
     connections.rows("SELECT 1")
     connections.writer()
     connections.roll_back()
-    assert told == []
+    assert heard == []
     connections.roll_back(lost=True)
     with pytest.raises(ZeroDivisionError), connections.cursor():
         raise ZeroDivisionError
-    assert told == ["loss", "loss"]
+    assert heard == ["loss", "loss"]
     sql_connections._before_fork()
     sql_connections._after_fork_in_child()
-    assert told[2:] == ["renewal"]
+    assert heard[2:] == ["renewal"]
 
 
 def test_a_connection_is_asked_until_it_is_recognised(connections: Connections) -> None:

@@ -43,7 +43,7 @@ class Commits:
         """Have nothing to wait for."""
 
 
-def test_what_a_transaction_does_is_known_only_after_its_commit(tmp_path: Path) -> None:
+def test_a_transaction_is_known_only_after_its_commit(tmp_path: Path) -> None:
     """A COMMIT that failed leaves nothing known; one that was answered does, proven or not."""
     url = f"sqlite:///{tmp_path / 'log.db'}"
     open_storage(url, "", "full", 30.0).close()
