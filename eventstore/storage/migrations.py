@@ -92,9 +92,7 @@ def upgrade(connection: Connection, to: str = "head", progress: Progress | None 
     from alembic import command
 
     if is_broken_off(connection) and revision(connection) == REVISIONS[-1]:
-        connection.exec_driver_sql(
-            f"UPDATE {VERSION_TABLE} SET version_num = '{REVISIONS[-2]}'"  # noqa: S608 - constants
-        )
+        connection.exec_driver_sql(f"UPDATE {VERSION_TABLE} SET version_num = '{REVISIONS[-2]}'")
     command.upgrade(_config(connection, progress), to)
 
 

@@ -40,8 +40,10 @@ from eventstore.storage.sql.storage import SqlStorage
 from eventstore.storage.urls import server_count
 
 if TYPE_CHECKING:
+    from psycopg.errors import Diagnostic
     from sqlalchemy import ColumnElement, Connection, Dialect, Engine
     from sqlalchemy.engine.interfaces import DBAPIConnection, DBAPICursor
+    from sqlalchemy.pool import PoolProxiedConnection
 
     from eventstore.storage.sql.log import Log
     from eventstore.storage.sql.table_engine import TableEngine
@@ -161,10 +163,9 @@ class Postgresql(Server):
         event.listen(engine, "connect", partial(limit_waits, self))
         return engine
 
-    def read_cursor(self, connection: Any) -> DBAPICursor:
+    def read_cursor(self, connection: PoolProxiedConnection) -> DBAPICursor:
         """Return a cursor that reads in binary: reads have few parameters."""
-        cursor: DBAPICursor = connection.cursor(binary=True)
-        return cursor
+        return connection.cursor(binary=True)
 
     def is_suspect(self, info: Mapping[Any, Any]) -> bool:
         """Return whether the server fell silent since a connection was made."""
@@ -240,7 +241,7 @@ class Postgresql(Server):
         if is_pooled:
             connection.prepare_threshold = None
 
-    def _hear(self, notice: Any) -> None:
+    def _hear(self, notice: Diagnostic) -> None:
         self.unreplicated_commits += is_unreplicated(notice)
 
     def check_server(self, connection: Connection) -> None:

@@ -17,7 +17,11 @@ import time
 from collections.abc import Generator
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from psycopg import Connection
+    from psycopg.errors import Diagnostic
 
 GRACE_SECONDS = 1.0
 """How much longer a commit may take than a lock: the server's own error for a lock comes first."""
@@ -31,12 +35,12 @@ IS_AWAITED = "SELECT current_setting('synchronous_standby_names') <> ''"
 """Whether a commit waits for a standby."""
 
 
-def is_unreplicated(notice: Any) -> bool:
+def is_unreplicated(notice: Diagnostic) -> bool:
     """Return whether a notice says that a commit has stopped waiting for its standbys.
 
     The server's function is named in every language; SQLSTATE 01000 is that of any warning.
     """
-    return bool(notice.source_function == "SyncRepWaitForLSN")
+    return notice.source_function == "SyncRepWaitForLSN"
 
 
 class CancelledAt:
@@ -81,8 +85,6 @@ def cancelled_after(connection: Any, steps: Any, deadline: float) -> Generator[A
         return done.value
 
 
-def _cancel(connection: Any) -> None:
-    with suppress(
-        Exception
-    ):  # the server does not answer: there is nothing else to do than to wait
+def _cancel(connection: Connection[Any]) -> None:
+    with suppress(Exception):  # the server does not answer: there is nothing to do but to wait
         connection.cancel_safe(timeout=CANCEL_SECONDS)

@@ -186,10 +186,10 @@ def statements() -> tuple[bytes, bytes]:
     def insert(table: Table) -> str:
         names = [column.name for column in table.columns]
         values = ", ".join(given[name] if name != "position" else "position" for name in names)
-        return f"INSERT INTO {table.name} ({', '.join(names)}) SELECT {values} FROM moved"  # noqa: S608
+        return f"INSERT INTO {table.name} ({', '.join(names)}) SELECT {values} FROM moved"
 
     moved = (
-        f"WITH moved AS (UPDATE {lanes.name} SET position = position + 1 "  # noqa: S608
+        f"WITH moved AS (UPDATE {lanes.name} SET position = position + 1 "
         f"WHERE lane = {given['lane']} AND position >= {given['position']} RETURNING position)"
     )
     event, mark = f"{insert(events)} RETURNING position", insert(fingerprints)

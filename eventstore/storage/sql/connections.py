@@ -146,6 +146,23 @@ class Connections:
                 self._gave_up()
         self.in_transaction = False
 
+    @contextmanager
+    def transaction(self) -> Generator[DBAPICursor]:
+        """Give the writer's cursor in a transaction, which must have ended when it is given back.
+
+        After an error it is rolled back.
+        """
+        self.check()
+        cursor = self.writer()
+        self.in_transaction = True
+        try:
+            cursor.execute(self.backend.begin)
+            yield cursor
+        except BaseException as error:
+            self.roll_back(lost=self.backend.is_connection_lost(error))
+            raise
+        self.in_transaction = False
+
     def _gave_up(self) -> None:
         for listener in self.on_loss:
             listener()

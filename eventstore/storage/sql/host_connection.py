@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from eventstore.domain.events import Recorded
 
 
-def synchronous(connection: Any) -> Connection:
+def synchronous(connection: object) -> Connection:
     """Return the connection that SQLAlchemy runs an `AsyncConnection` on.
 
     Raises:
@@ -71,7 +71,7 @@ class ConnectionStorage:
     Like the connection it is of one thread.
     """
 
-    def __init__(self, storage: Any, connection: Any) -> None:
+    def __init__(self, storage: object, connection: object) -> None:
         if not isinstance(storage, SqlStorage):
             raise TypeError(
                 f"{storage!r} takes no connection: pass one only to a store that was opened by its "

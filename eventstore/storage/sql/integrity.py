@@ -15,7 +15,7 @@ values (free space, statistics) means nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from eventstore.domain.codec import decode, stored_levels
@@ -101,7 +101,7 @@ class _LaneCheck:
         yield from self._strays()
         yield from self._verify_head(last)
 
-    def _list(self, row: Any) -> Iterator[Damage]:
+    def _list(self, row: Sequence[Any]) -> Iterator[Damage]:
         key, tenant, name, part = row
         try:
             tenant, name = bytes(tenant), bytes(name)

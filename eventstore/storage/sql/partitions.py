@@ -100,7 +100,7 @@ def _rebuild(connection: Connection, table: Table, bounds: Bounds) -> None:
             f"FOR VALUES FROM ({first}) TO ({'MAXVALUE' if end is None else end})"
         )
     columns = ", ".join(f'"{column.name}"' for column in table.columns)
-    run(f"INSERT INTO {name} ({columns}) SELECT {columns} FROM {old}")  # noqa: S608 - constants
+    run(f"INSERT INTO {name} ({columns}) SELECT {columns} FROM {old}")
     run(f"DROP TABLE {old}")
     for right in rights:
         run(right)
@@ -110,11 +110,11 @@ def _rights(connection: Connection, name: str) -> Iterator[str]:
     """Yield the statements that give a new table the owner and the grants of the old one."""
     quote = connection.dialect.identifier_preparer.quote
     owner = connection.exec_driver_sql(
-        f"SELECT pg_get_userbyid(relowner) FROM pg_class WHERE oid = to_regclass('{name}')"  # noqa: S608
+        f"SELECT pg_get_userbyid(relowner) FROM pg_class WHERE oid = to_regclass('{name}')"
     ).scalar_one()
     yield f"ALTER TABLE {name} OWNER TO {quote(owner)}"
     granted = connection.exec_driver_sql(
-        "SELECT grantee, privilege_type FROM information_schema.table_privileges "  # noqa: S608
+        "SELECT grantee, privilege_type FROM information_schema.table_privileges "
         f"WHERE table_schema = current_schema() AND table_name = '{name}'"
     )
     for grantee, privilege in granted.fetchall():

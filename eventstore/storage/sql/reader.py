@@ -224,7 +224,3 @@ class LogReader:
 
     def wait_until_durable(self, cursor: DBAPICursor) -> None:
         """Wait until no crash of the database can take back what was read; here it never can."""
-
-    def wait_until_lasting(self, cursor: DBAPICursor) -> None:
-        """Wait until neither a crash nor a failover can take back the events that were found."""
-        self.wait_until_durable(cursor)

@@ -99,20 +99,20 @@ class Statements:
         """Return the statement for the positions of some lanes, locked one after the other."""
         numbers = ", ".join(map(str, of))
         return (
-            "SELECT lane, position FROM toolledger_lanes "  # noqa: S608 - numbers
+            "SELECT lane, position FROM toolledger_lanes "
             f"WHERE lane IN ({numbers}) ORDER BY lane{self._lock}"
         )
 
     def anchors_at(self, places: int) -> str:
         """Return the statement for the anchors of events at so many lanes with a position each."""
         wanted = " OR ".join([f"(lane = {self._mark} AND position = {self._mark})"] * places)
-        return f"SELECT lane, event_id, recorded_at FROM toolledger_events WHERE {wanted}"  # noqa: S608 - marks
+        return f"SELECT lane, event_id, recorded_at FROM toolledger_events WHERE {wanted}"
 
     def names(self, keys: Iterable[int]) -> str:
         """Return the statement for the tenants and ids of so many conversations of a lane."""
         marks = ", ".join(self._mark for _ in keys)
         return (
-            "SELECT conversation, tenant, conversation_id FROM toolledger_conversations "  # noqa: S608 - marks
+            "SELECT conversation, tenant, conversation_id FROM toolledger_conversations "
             f"WHERE lane = {self._mark} AND conversation IN ({marks})"
         )
 
@@ -126,7 +126,7 @@ class Statements:
             for lane, some in lanes.items()
         )
         return (
-            "SELECT lane, conversation, (SELECT MAX(version) FROM toolledger_events e "  # noqa: S608 - numbers
+            "SELECT lane, conversation, (SELECT MAX(version) FROM toolledger_events e "
             "WHERE e.lane = c.lane AND e.conversation = c.conversation) "
             f"FROM toolledger_conversations c WHERE {wanted}"
         )
@@ -135,7 +135,7 @@ class Statements:
         """Return the statement that moves some lanes, which are locked, to new positions."""
         cases = " ".join(f"WHEN {lane} THEN {position}" for lane, position in to.items())
         return (
-            f"UPDATE toolledger_lanes SET position = CASE lane {cases} END "  # noqa: S608 - numbers
+            f"UPDATE toolledger_lanes SET position = CASE lane {cases} END "
             f"WHERE lane IN ({', '.join(map(str, to))})"
         )
 

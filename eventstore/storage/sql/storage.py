@@ -65,8 +65,8 @@ class SqlStorage:
         self._proof = parts.proof
         self._hints = parts.hints
         self._writer = LogWriter(log, reader, parts.insert)
-        found = parts.proof or reader
-        self.unanswered = UnansweredCommits(log, found.wait_until_lasting)
+        wait = parts.proof.wait_until_lasting if parts.proof else reader.wait_until_durable
+        self.unanswered = UnansweredCommits(log, wait)
         self._is_unanswered = False  # the append under way may be stored, and cannot be looked up
         self.tenant = tenant
         self.epoch = log.epoch
@@ -267,23 +267,16 @@ class SqlStorage:
         digest = store_digest(mark.encode(), lanes, now)
 
         def write() -> None:
-            connections.check()
-            cursor = connections.writer()
-            connections.in_transaction = True
-            try:
-                cursor.execute(self.backend.begin)
+            with connections.transaction() as cursor:
                 self.log.counters.lock(cursor, 0)  # so that two do not take the same number
                 cursor.execute("SELECT MAX(id) FROM toolledger_store")
                 last = cursor.fetchall()[0][0]
                 row = (last + 1, mark, lanes, now, bytearray(digest))
                 cursor.execute(self.log.sql.insert_store, row)
                 self._commit(cursor, "COMMIT")
-                connections.in_transaction = False
-            except BaseException as error:
-                connections.roll_back(lost=self.backend.is_connection_lost(error))
-                raise
-            finally:
-                self._written.forget()
 
         with connections.lock:
-            connections.retrying(write)
+            try:
+                connections.retrying(write)
+            finally:
+                self._written.forget()

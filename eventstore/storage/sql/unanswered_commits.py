@@ -103,20 +103,12 @@ class UnansweredCommits:
                     self._connections.reconnecting(self._lock_lanes)
 
     def _lock_lanes(self) -> None:
-        connections = self._connections
         try:
-            connections.check()
-            cursor = connections.writer()
-            connections.in_transaction = True
-            cursor.execute(connections.backend.begin)
-            for lane in sorted(self.lanes):
-                self._lock_lane(cursor, lane)
-            cursor.execute("ROLLBACK")  # a COMMIT could wait for standbys without end
-            connections.in_transaction = False
+            with self._connections.transaction() as cursor:
+                for lane in sorted(self.lanes):
+                    self._lock_lane(cursor, lane)
+                cursor.execute("ROLLBACK")  # a COMMIT could wait for standbys without end
             self.lanes.clear()
-        except BaseException as error:
-            connections.roll_back(lost=connections.backend.is_connection_lost(error))
-            raise
         finally:
             self._written.forget()
 

@@ -37,6 +37,7 @@ from eventstore.errors import NotAStore, StorageError, StoreClosed
 from eventstore.storage import migrations
 from eventstore.storage.sql.backend import Backend, translated
 from eventstore.storage.sql.connections import no_fork
+from eventstore.storage.sql.opening import migrate_in_transaction
 from eventstore.storage.sql.parts import Parts
 from eventstore.storage.sql.pool import IdlePool
 from eventstore.storage.sql.reader import LogReader
@@ -131,14 +132,8 @@ class Sqlite(Backend):
         with translated(self):
             if not self.file_exists():
                 self._create(new=False)
-            engine = self.connect()
-            try:
-                with engine.connect() as connection:
-                    connection.exec_driver_sql(self.begin)
-                    yield connection
-                    connection.exec_driver_sql("COMMIT")  # an error before it rolls all back
-            finally:
-                engine.dispose()
+            with migrate_in_transaction(self) as connection:
+                yield connection
 
     def connect(self) -> Engine:
         """Make an engine whose connections are in autocommit mode; in memory, always the same."""

@@ -44,10 +44,10 @@ def _statements() -> tuple[tuple[str, tuple[Any, ...]], ...]:
             made = run("SELECT sql, type, name FROM sqlite_master WHERE sql IS NOT NULL").all()
             schema = [(sql, ()) for sql, _, _ in made]
             rows = [
-                (f"INSERT INTO {name} VALUES ({', '.join('?' * len(row))})", tuple(row))  # noqa: S608 - our own names
+                (f"INSERT INTO {name} VALUES ({', '.join('?' * len(row))})", tuple(row))
                 for _, kind, name in made
                 if kind == "table"
-                for row in run(f"SELECT * FROM {name}")  # noqa: S608 - our own names
+                for row in run(f"SELECT * FROM {name}")
             ]
             return (*schema, *rows)
     finally:

@@ -101,11 +101,11 @@ def definitions(null: str | None) -> tuple[str, str]:
     insert = insert_event(null, lambda name: literal_column(f"NEW.{name}"))
     insert_text = str(insert.compile(dialect=SQLiteDialect()))
     view = (
-        f"CREATE TEMP VIEW IF NOT EXISTS {_VIEW} AS "  # noqa: S608 - names of our own
+        f"CREATE TEMP VIEW IF NOT EXISTS {_VIEW} AS "
         f"SELECT {_names(events)}, NULL AS {_BEGINS} FROM {events.name}"
     )
     trigger = (
-        f"CREATE TEMP TRIGGER IF NOT EXISTS {_VIEW}_one INSTEAD OF INSERT ON {_VIEW} BEGIN "  # noqa: S608
+        f"CREATE TEMP TRIGGER IF NOT EXISTS {_VIEW}_one INSTEAD OF INSERT ON {_VIEW} BEGIN "
         f"UPDATE {lanes.name} SET position = NEW.position "
         "WHERE lane = NEW.lane AND position = NEW.position - 1; "
         "SELECT RAISE(ABORT, 'the counter stands elsewhere') WHERE changes() = 0; "
@@ -121,4 +121,4 @@ def definitions(null: str | None) -> tuple[str, str]:
 def statement() -> str:
     """Return the statement that stores an event: its columns, and whether it begins its mark."""
     marks = ", ".join("?" for _ in events.columns)
-    return f"INSERT INTO {_VIEW} VALUES ({marks}, ?)"  # noqa: S608 - a name of our own
+    return f"INSERT INTO {_VIEW} VALUES ({marks}, ?)"

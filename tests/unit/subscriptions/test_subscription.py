@@ -407,10 +407,10 @@ def one_of_each_lane(store: EventStore) -> list[str]:
     storage: Any = store.session.storage
     names: dict[int, str] = {}
     number = 0
-    while len(names) < len(storage.lanes):
+    while len(names) < len(storage.log.lanes):
         names.setdefault(storage.lane_of(f"chat-{number}"), f"chat-{number}")
         number += 1
-    return [names[lane] for lane in storage.lanes]
+    return [names[lane] for lane in storage.log.lanes]
 
 
 def test_a_lane_that_grows_as_fast_as_it_is_read_keeps_no_other_waiting(tmp_path: Path) -> None:
