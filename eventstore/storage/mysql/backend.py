@@ -221,7 +221,7 @@ class Mysql(Server):
         if migrations.VERSION_TABLE in there:
             connection.exec_driver_sql(f"DELETE FROM {migrations.VERSION_TABLE}")
 
-    def error_for(self, error: Any) -> tuple[type[StorageError], str]:
+    def error_for(self, error: BaseException) -> tuple[type[StorageError], str]:
         """Look the error's number up."""
         code = _code(error)
         if code in _MEANINGS:
@@ -230,11 +230,11 @@ class Mysql(Server):
             return StorageError, "check that the server runs and can be reached, then try again"
         return StorageError, f"error {code}"
 
-    def error_text(self, error: Any) -> str:
+    def error_text(self, error: BaseException) -> str:
         """Return what the server says, without the number."""
         return str(error.args[-1]) if error.args else type(error).__name__
 
-    def is_disconnect(self, error: Any) -> bool:
+    def is_disconnect(self, error: BaseException) -> bool:
         """Judge by the error's number; the driver's own errors mean a lost connection."""
         code = _code(error)
         return isinstance(error, self.driver_module.InterfaceError) or code in _LOST | _READ_ONLY
@@ -265,6 +265,6 @@ def _holds_rows(connection: Connection, table: str) -> bool:
     return connection.exec_driver_sql(f"SELECT 1 FROM {table} LIMIT 1").scalar() is not None
 
 
-def _code(error: Any) -> int:
+def _code(error: BaseException) -> int:
     code = error.args[0] if error.args else 0
     return code if isinstance(code, int) else -1

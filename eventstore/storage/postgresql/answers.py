@@ -17,14 +17,17 @@ from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Mapping
+    from collections.abc import Callable, Mapping
 
+    from sqlalchemy.pool import ConnectionPoolEntry
+
+    from eventstore.storage.postgresql.replication import Steps
     from eventstore.storage.sql.server import Server
 
 _SILENCES_BEFORE = "toolledger: silences before"
 
 
-def limit_waits(backend: Server, connection: Any, record: Any) -> None:
+def limit_waits(backend: Server, connection: Any, record: ConnectionPoolEntry) -> None:
     """Bound every wait of a new connection of psycopg; `record` is the pool's entry for it."""
     record.info[_SILENCES_BEFORE] = backend.silences
     wait = connection.wait.__func__  # no bound method: the connection would hold itself
@@ -37,12 +40,19 @@ def is_suspect(backend: Server, info: Mapping[Any, Any]) -> bool:
     return before != backend.silences
 
 
-def _wait(wait: Any, backend: Server, held: ref[Any], steps: Any, *more: Any, **named: Any) -> Any:
+def _wait(
+    wait: Callable[..., Any],
+    backend: Server,
+    held: ref[Any],
+    steps: Steps,
+    *more: object,
+    **named: object,
+) -> Any:
     connection = held()
     return wait(connection, _in_time(backend, connection, steps), *more, **named)
 
 
-def _in_time(backend: Server, connection: Any, steps: Any) -> Generator[Any, Any, Any]:
+def _in_time(backend: Server, connection: Any, steps: Steps) -> Steps:
     """Yield the steps of a generator of psycopg; raise its `OperationalError` when time is over.
 
     Steps come at least ten times a second.

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from psycopg.errors import Diagnostic
     from sqlalchemy import ColumnElement, Connection, Dialect, Engine
     from sqlalchemy.engine.interfaces import DBAPIConnection, DBAPICursor
-    from sqlalchemy.pool import PoolProxiedConnection
+    from sqlalchemy.pool import ConnectionPoolEntry, PoolProxiedConnection
 
     from eventstore.storage.sql.log import Log
     from eventstore.storage.sql.table_engine import TableEngine
@@ -171,7 +171,7 @@ class Postgresql(Server):
         """Return whether the server fell silent since a connection was made."""
         return is_suspect(self, info)
 
-    def _checked_out(self, connection: Any, record: Any, _: object) -> None:
+    def _checked_out(self, connection: Any, record: ConnectionPoolEntry, _: object) -> None:
         if self.is_suspect(record.info):
             raise InvalidatePoolError
         super()._checked_out(connection, record, _)
@@ -293,7 +293,7 @@ class Postgresql(Server):
         single = PostgresqlSingleStatement(log, proof)
         return Parts(LogReader(log), insert_copies, single, proof, Notifications(log))
 
-    def error_for(self, error: Any) -> tuple[type[StorageError], str]:
+    def error_for(self, error: BaseException) -> tuple[type[StorageError], str]:
         """Look the SQLSTATE up; an error without one is the connection's."""
         state = _state(error)
         for start, kind, remedy in _MEANINGS:
@@ -362,7 +362,7 @@ def _wait_for_no_standby(connection: Connection) -> None:
     connection.exec_driver_sql("SET LOCAL synchronous_commit = local")
 
 
-def _state(error: Any) -> str:
+def _state(error: BaseException) -> str:
     """Return the SQLSTATE; for a refused connection the driver only has the server's words."""
     state = getattr(error, "sqlstate", None) or getattr(error, "pgcode", None)  # psycopg2's
     if state is not None:

@@ -14,14 +14,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
     from psycopg import Connection
     from psycopg.errors import Diagnostic
+
+Steps: TypeAlias = Generator[Any, Any, Any]
+"""What psycopg waits with: it yields what it waits for, and is sent what is ready."""
 
 GRACE_SECONDS = 1.0
 """How much longer a commit may take than a lock: the server's own error for a lock comes first."""
@@ -49,7 +52,7 @@ class CancelledAt:
     def __init__(self, connection: Any, deadline: float) -> None:
         self._connection = connection
         self._deadline = deadline
-        self._bounded: Any = None
+        self._bounded: Callable[..., Any] | None = None
 
     def __enter__(self) -> None:
         connection = self._connection
@@ -64,11 +67,18 @@ class CancelledAt:
             self._connection.wait = self._bounded
 
 
-def _wait(connection: Any, wait: Any, deadline: float, steps: Any, *more: Any, **named: Any) -> Any:
+def _wait(
+    connection: Any,
+    wait: Callable[..., Any],
+    deadline: float,
+    steps: Steps,
+    *more: object,
+    **named: object,
+) -> Any:
     return wait(cancelled_after(connection, steps, deadline), *more, **named)
 
 
-def cancelled_after(connection: Any, steps: Any, deadline: float) -> Generator[Any, Any, Any]:
+def cancelled_after(connection: Any, steps: Steps, deadline: float) -> Steps:
     """Yield the steps of a generator of psycopg; cancel what it waits for at a monotonic time.
 
     Steps come at least ten times a second. What is ready at such a step is not looked at: some

@@ -12,7 +12,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Collection, Generator
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event
 from sqlalchemy.exc import ArgumentError, InvalidatePoolError, NoSuchModuleError
@@ -33,6 +33,9 @@ from eventstore.storage.sql.schema import MAX_ID_CHARACTERS, MAX_TENANT_CHARACTE
 from eventstore.storage.sql.storage import SqlStorage
 from eventstore.storage.sql.table_engine import TableEngine
 from eventstore.storage.urls import check_options, shown_address
+
+if TYPE_CHECKING:
+    from sqlalchemy.pool import ConnectionPoolEntry
 
 CONNECT_SECONDS = 10
 """How long a server has to answer a new connection."""
@@ -105,14 +108,14 @@ class Server(Backend):
         """Remove what is left of a schema whose creation, or removal, was interrupted."""
 
     @abstractmethod
-    def error_for(self, error: Any) -> tuple[type[StorageError], str]:
+    def error_for(self, error: BaseException) -> tuple[type[StorageError], str]:
         """Return the library's class for a driver's error, and the remedy."""
 
     @abstractmethod
-    def is_disconnect(self, error: Any) -> bool:
+    def is_disconnect(self, error: BaseException) -> bool:
         """Return whether a driver's error says that the connection is gone."""
 
-    def error_text(self, error: Any) -> str:
+    def error_text(self, error: BaseException) -> str:
         """Return what the driver says."""
         return str(error)
 
@@ -216,7 +219,7 @@ class Server(Backend):
     def _connected(self, connection: Any, _: object) -> None:
         self.prepare(connection)
 
-    def _checked_out(self, connection: Any, record: Any, _: object) -> None:
+    def _checked_out(self, connection: Any, record: ConnectionPoolEntry, _: object) -> None:
         since = record.info.get("since")
         if since is None or time.monotonic() - since < self.ping_after_seconds:
             return
@@ -291,11 +294,11 @@ class Server(Backend):
         cause = getattr(error, "orig", None)
         return self._storage_error(cause) if translation is error and cause else translation
 
-    def _storage_error(self, error: Any) -> StorageError:
+    def _storage_error(self, error: BaseException) -> StorageError:
         kind, remedy = self.error_for(error)
         text = " ".join(self.error_text(error).split())
         return kind(f"{self.address}: {text}: {remedy}")
 
 
-def _checked_in(_: object, record: Any) -> None:
+def _checked_in(_: object, record: ConnectionPoolEntry) -> None:
     record.info["since"] = time.monotonic()
