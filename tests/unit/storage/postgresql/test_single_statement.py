@@ -215,6 +215,20 @@ def test_the_statement_is_prepared_again_on_a_new_connection(store: EventStore) 
     assert versions(store) == [1, 2, 3, 4, 5, 6]
 
 
+def test_a_new_connection_is_proven_before_the_statement_uses_it(
+    store: EventStore, postgresql: PostgreSQL, url: str
+) -> None:
+    """An event was replaced, and the server that had it fell silent."""
+    postgresql.execute(
+        "UPDATE toolledger_events SET event_id = set_byte(event_id, 0, 255) WHERE version = 3",
+        database=url,
+    )
+    storage_of(store).backend.silences += 1
+    with pytest.raises(StoreCorrupt, match="replaced by an older copy; nothing was written"):
+        store.conversation("chat").add_message("user", "hello")
+    assert [r.version for r in store.conversation("chat").events()] == [1, 2, 3]
+
+
 def test_a_refusal_of_the_server_is_raised(
     store: EventStore, postgresql: PostgreSQL, url: str
 ) -> None:
