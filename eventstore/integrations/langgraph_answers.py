@@ -33,7 +33,7 @@ from langgraph.prebuilt import ToolNode
 from langgraph.types import Interrupt, interrupt
 
 from eventstore.domain.revision import Revision
-from eventstore.integrations.recorded_calls import seen_at_pause, shown_revision
+from eventstore.integrations.host_answers import seen_at_pause, shown_revision
 
 if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
@@ -155,7 +155,7 @@ class StepAnswers:
 
         pad = dataclasses.replace(self._pad, interrupt_counter=count, resume=own)
         if self._nested is None or self._nested[0] != tool.id:
-            pad = dataclasses.replace(pad, get_null_resume=lambda consume=False: None)  # noqa: ARG005 - as LangGraph calls it
+            pad = dataclasses.replace(pad, get_null_resume=_no_answer)
         config["configurable"] = {**before, _SCRATCHPAD: pad, _SEND: self._send_others}
         try:
             yield
@@ -218,11 +218,7 @@ class StepAnswers:
         """Return an interrupt with the id that LangGraph gives to the task's next question."""
         pad: Any = self._pad
         number = len(pad.resume)
-        pad = dataclasses.replace(
-            pad,
-            interrupt_counter=lambda: number,
-            get_null_resume=lambda consume=False: None,  # noqa: ARG005 - as LangGraph calls it
-        )
+        pad = dataclasses.replace(pad, interrupt_counter=lambda: number, get_null_resume=_no_answer)
         config = cast("RunnableConfig", dict(self._config))
         config["configurable"] = {**self._config["configurable"], _SCRATCHPAD: pad}
         try:
@@ -270,7 +266,7 @@ class StepAnswers:
             return
         self._has_answer_without_id = pad.get_null_resume() is not None
         if last[_KIND] != "nested":
-            answer = pad.get_null_resume(True)  # noqa: FBT003 - as LangGraph has it
+            answer = pad.get_null_resume(consume=True)
             if answer is not None:
                 pad.resume.append(answer)
                 self._send([(_RESUME, list(pad.resume))])
@@ -345,12 +341,12 @@ def step_of(config: RunnableConfig) -> Iterator[StepAnswers]:
 class RecordedToolNode(ToolNode):
     """A `ToolNode` that ends when its calls have ended, and asks one question at a time."""
 
-    def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:  # noqa: A002 - the name in LangChain
+    def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
         """Run the calls of a message."""
         with _asking(StepAnswers(config or {})):
             return super().invoke(input, config, **kwargs)
 
-    async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:  # noqa: A002 - the name in LangChain
+    async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
         """Run the calls of a message."""
         with _asking(StepAnswers(config or {})) as step:
             try:
@@ -376,6 +372,10 @@ def _asking(step: StepAnswers) -> Iterator[StepAnswers]:
 def _interrupt(asked: Interrupt[Any]) -> None:
     schema: Any = asked.response_schema
     interrupt(asked.value, response_schema=schema)
+
+
+def _no_answer(*_: bool, **__: bool) -> None:
+    """Return no answer without an id: LangGraph asks with `consume`, and without it."""
 
 
 def _is_note(entry: object) -> TypeGuard[dict[str, Any]]:

@@ -400,7 +400,7 @@ def test_two_sessions_at_once_are_refused(tmp_path: Path) -> None:
         async with contextlib.aclosing(run) as events:
             assert await anext(events)
         overtaken.set()
-        with pytest.raises(RuntimeError, match="runs beside 'other'"):
+        with pytest.raises(RuntimeError, match="runs while 'other' does"):
             await first
 
     played(url_in(tmp_path), scene)
