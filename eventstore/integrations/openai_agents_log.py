@@ -140,7 +140,8 @@ class RunLog:
 
     async def invoke(self, tool: FunctionTool, context: ToolContext[Any], arguments: str) -> Any:
         """Run a call of a tool between its start and its end; one that ran gives its answer."""
-        needs_decision = tool.needs_approval is True
+        approved = context.is_tool_approved(tool.name, context.tool_call_id)
+        needs_decision = tool.needs_approval is True or approved is True
         found = await self.calls.find(context.tool_call_id, as_recorded=not needs_decision)
         if found is None:
             raise LookupError(f"the log has no call {context.tool_call_id!r}")

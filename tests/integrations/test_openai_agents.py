@@ -241,11 +241,17 @@ def test_arguments_that_end_the_run_are_a_failure(tmp_path: Path) -> None:
     with_ledger(url_in(tmp_path), scene)
 
 
-def test_a_host_may_decide_with_the_state_of_the_sdk(tmp_path: Path) -> None:
+async def needs_a_person(_: object, __: object, ___: str) -> bool:
+    """Say of any call that a person has to decide on it."""
+    return True
+
+
+@pytest.mark.parametrize("needs_approval", [True, needs_a_person])
+def test_a_host_may_decide_with_the_state_of_the_sdk(tmp_path: Path, needs_approval: Any) -> None:
     """An approval by `RunState.approve` is in the log, before the tool runs."""
     from agents import Runner
 
-    @function_tool(needs_approval=True)
+    @function_tool(needs_approval=needs_approval)
     def mail(to: str) -> str:
         """Send a mail."""
         return f"sent to {to}"
