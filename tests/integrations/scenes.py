@@ -33,7 +33,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import msgspec
 import pytest
@@ -41,6 +41,7 @@ from support import unmeasured
 
 from eventstore import (
     Approved,
+    AsyncEventStore,
     CallUnderWay,
     Completed,
     Conversation,
@@ -59,6 +60,9 @@ from eventstore import (
 )
 from eventstore.integrations.recorded_calls import RecordedCalls
 from projections import model_history, pending_approvals, usage_statistics
+
+L = TypeVar("L")
+T = TypeVar("T")
 
 TESTS = Path(__file__).parents[1]
 CHAT = "support-42"
@@ -664,6 +668,18 @@ def effects_of(url: str) -> list[tuple[str, Any, dict[str, str]]]:
 def url_in(folder: Path) -> str:
     """Return the URL of the scene's log."""
     return f"sqlite:///{folder / 'agent.db'}"
+
+
+def with_ledger(
+    ledger: Callable[..., L], url: str, scene: Callable[[L], Awaitable[T]], **options: Any
+) -> T:
+    """Run a scene with a ledger on one conversation of a log, and return its result."""
+
+    async def main() -> T:
+        async with AsyncEventStore.open(url) as store:
+            return await scene(ledger(store.conversation("c"), **options))
+
+    return asyncio.run(main())
 
 
 async def as_coroutine(played: Awaitable[Played]) -> Played:

@@ -287,9 +287,3 @@ def test_a_hook_of_the_host_edits_or_rejects_a_call(tmp_path: Path, says: str) -
         assert isinstance(call.status, Rejected)
         assert (call.status.reason, call.attempts, ran) == ("too much", 0, [])
         assert "too much" in asked
-
-
-def test_a_conversation_of_the_blocking_store_is_refused() -> None:
-    """The error names the store to open."""
-    with EventStore.open("sqlite://") as store, pytest.raises(TypeError, match="AsyncEventStore"):
-        Ledger(store.conversation("c"))  # type: ignore[arg-type]

@@ -13,6 +13,7 @@ from eventstore import (
     AsyncConversation,
     AsyncEventStore,
     Completed,
+    Conversation,
     Failed,
     FunctionCall,
     IllegalTransition,
@@ -207,3 +208,9 @@ def test_a_call_is_asked_for_unless_it_ended_here(tmp_path: Path, way: str) -> N
         assert (await chat.tool(tool.id)).attempts == 1
 
     play(tmp_path, scene)
+
+
+def test_a_conversation_of_the_blocking_store_is_refused(chat: Conversation) -> None:
+    """The error names the store to open."""
+    with pytest.raises(TypeError, match="AsyncEventStore"):
+        AsyncRecordedCalls(chat, "a-framework")  # type: ignore[arg-type]
