@@ -238,6 +238,8 @@ class Scenes:
     """Whether the integration knows when a model is asked."""
     attempts_of_bad_arguments: ClassVar[int] = 0
     """1 where the framework checks arguments inside the tool's own invocation."""
+    failure: ClassVar[tuple[str | None, str]] = ("ConnectionRefusedError", "carrier down")
+    """The exception and the message that are recorded of a tool's error."""
     calls_that_were_cut_off: ClassVar[int] = 1
     """0 where the framework takes such calls out of the response."""
 
@@ -256,8 +258,8 @@ class Scenes:
             chat = store.conversation(CHAT)
             failed, refunded, found = chat.tools.values()
             assert isinstance(failed.status, Failed)
-            assert failed.status.failure.exception == "ConnectionRefusedError"
-            assert failed.status.failure.message == "carrier down"
+            recorded = failed.status.failure
+            assert (recorded.exception, recorded.message) == self.failure
             assert isinstance(refunded.status, Completed)
             assert refunded.response is not None
             assert refunded.response.result == "refunded 1.5"
