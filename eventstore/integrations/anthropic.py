@@ -6,7 +6,7 @@
 
 1. The prompt is recorded before the model is asked, each message with its calls before any of them
    runs. A tool runs between the start and the end of an attempt.
-2. The runner's messages are those of the log. A runner without a prompt continues after a crash, or
+2. The runner's messages are the log's. A runner without a prompt continues after a crash, or
    after a decision: the calls of the last turn that may start run first.
 3. A turn with a call of a tool in `needs_approval`, or of a definition without a function, ends the
    run. Its other calls run.
@@ -417,8 +417,8 @@ class _Turn:
     def leaves_open(self, message: BetaMessage, calls: list[Tool]) -> bool:
         """Return whether the SDK continues, or ends, without the calls of a message that may start.
 
-        It runs those of a message that stopped for its tools, and of no other: one that the server
-        paused may have calls, too.
+        It runs only the calls of a message that stopped for its tools. One that the server paused
+        may have calls, too.
         """
         return message.stop_reason != "tool_use" and bool(self.open(calls))
 

@@ -14,7 +14,7 @@
 5. Claude Code keeps the session that the model reads. Its id comes from the conversation's, so that
    each later run continues it.
 6. What a subagent says and calls is not recorded: the call that began it is.
-7. The arguments that run are those of the log. `claude_agent_sdk_hooks` says what the host's own
+7. The arguments that run are the log's. `claude_agent_sdk_hooks` says what the host's own
    hooks may change.
 8. Of an exception the hooks have the text, which says whether it leaves a doubt. `with_doubts`
    lets the exception say that.
@@ -342,7 +342,7 @@ class _Run:
         while attempt is None and may_run(tool):
             attempt = await self._calls.begin(tool)
             if attempt is None:
-                tool = await self._calls.now(tool)
+                tool = await self._calls.now(tool.id)
                 is_decided = is_decided or isinstance(tool.status, Approved)
         if attempt is None:
             answer = await self._calls.answer(tool)

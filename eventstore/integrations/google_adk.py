@@ -11,7 +11,7 @@
    model's arguments, so the session's state keeps the revision that was asked about.
 4. `resume` says the user's last words again. Responses that the log has come from the log, and so
    do the answers to calls that ran; ADK itself runs the calls that are open.
-5. The arguments that run are those of the log. What a plugin before this one has changed is an
+5. The arguments that run are the log's. What a plugin before this one has changed is an
    edit. ADK calls the agent's own `before_tool_callback` after this plugin: what that changes, or
    answers in place of the tool, is not seen here.
 6. An agent that is run as a tool has a session of its own, which is part of the call.
@@ -225,7 +225,7 @@ class Ledger(BasePlugin):
         call = await self._checked(call, tool, edited)
         decided = await self._decided(call, tool, tool_context, edited)
         if decided is None:
-            asked = await self._calls.now(call)
+            asked = await self._calls.now(call.id)
             tool_context.request_confirmation(hint=_question(asked, edited))
             tool_context.state[seen_key(asked)] = str(shown_revision(asked, edited))
             tool_context.actions.skip_summarization = True
@@ -267,7 +267,7 @@ class Ledger(BasePlugin):
             await self._ends.break_off(error)
 
     def _is_own(self, session: Session) -> bool:
-        """Return whether a session is recorded; that of an agent that is run as a tool is not.
+        """Return whether a session is recorded. An agent that is run as a tool has one that is not.
 
         Raises:
             RuntimeError: two sessions run at once.
@@ -310,7 +310,7 @@ class Ledger(BasePlugin):
             arguments = call.effective_call.arguments if edited is None else edited
             wrong = self._signatures[tool].wrong_argument(arguments)
             if wrong is not None:
-                now = await self._calls.now(call)
+                now = await self._calls.now(call.id)
                 if awaits_attempt(now):
                     return await self.chat.fail(call.id, validation_failure(wrong))
                 return now
@@ -339,11 +339,11 @@ class Ledger(BasePlugin):
             )
             if not waits:
                 return call if edited is None else await self._calls.edit(call, edited)
-            now = await self._calls.now(call)
+            now = await self._calls.now(call.id)
             return None if isinstance(now.status, Pending) else now
         seen = Revision.parse(context.state.get(seen_key(call)) or str(first_seen(call)))
         if edited is not None:
-            seen = seen_with_edit(await self._calls.now(call), seen, edited)
+            seen = seen_with_edit(await self._calls.now(call.id), seen, edited)
         if confirmation.confirmed:
             return await self.chat.approve(call.id, edited, reason="by the host", seen=seen)
         return await self.chat.reject(call.id, "by the host", seen=seen)

@@ -1,7 +1,7 @@
 """How the tools of ADK ended.
 
 1. An end is recorded before any other plugin sees it, wherever the ledger stands in the list, so
-   that none of them hides it. The answer to a call in doubt is that of the log.
+   that none of them hides it. The log answers a call in doubt.
 2. An error that ADK, or a tool of ADK, has made into a result is a failure. Only its text says
    whether it leaves a doubt. What a function of the host returns is its result.
 3. A run that ended under calls of which ADK told no end leaves them in doubt.

@@ -10,7 +10,7 @@
 3. `interrupt()` in a tool pauses the call. A call of a tool in `needs_approval` interrupts the
    graph before it starts, until the log has a decision, or the host resumes with one.
    `langgraph_answers` says which call an answer is for.
-4. The arguments that run are those of the log. Where the graph has changed them, by a node or by
+4. The arguments that run are the log's. Where the graph has changed them, by a node or by
    `update_state`, they are an edit: of a call that needs a decision it takes that, made on them.
 5. LangGraph checks arguments inside the tool's own invocation: refused arguments fail an attempt
    that has begun, with kind `validation`.
@@ -127,7 +127,7 @@ class Ledger:
     def tool_node(self, tools: Sequence[Any], **options: Any) -> ToolNode:
         """Return a `ToolNode` whose calls are recorded; `options` are its own.
 
-        It ends when its calls have ended, and its interrupts ask one question at a time: that of
+        It ends when its calls have ended, and its interrupts ask one question at a time, about
         the first call that waits.
         """
         return RecordedToolNode(
@@ -359,8 +359,8 @@ class Ledger:
         """Record the host's answer for a call, if the log has no decision by now.
 
         Raises:
-            GraphInterrupt: there is neither an answer nor a decision, or the answer is one on what
-                the call is no longer.
+            GraphInterrupt: there is neither an answer nor a decision, or the call has changed since
+                it was asked about.
             ValueError: the answer decides nothing.
         """
         now = self._calls.now(tool.id)

@@ -3,7 +3,7 @@
 LangGraph gives the n-th `interrupt()` of a task the task's n-th answer, and a `ToolNode` runs all
 calls of a message in one task. The places move as calls end, so no answer is given by place:
 
-1. A step asks one question at a time: that of its first waiting call, in the order of the calls.
+1. A step asks one question at a time, for its first waiting call in the order of the calls.
 2. Before a question, a note among the task's answers has its call and the revision that was shown.
    The checkpoint keeps both. The answer after a note is for the call in the note, as it was then.
 3. The tool of a call sees the answers to its own questions about the arguments in force, in a
@@ -242,7 +242,7 @@ class StepAnswers:
     # the task's own list
 
     def _read(self) -> None:
-        """Take each answer as that of the call in the note before it; one without is dropped."""
+        """Give each answer to the call in the note before it; one without a note is dropped."""
         pad: Any = self._pad
         self._take_new_answer()
         for place, entry in enumerate(pad.resume):
@@ -325,7 +325,7 @@ _STEP: ContextVar[StepAnswers | None] = ContextVar("toolledger_step", default=No
 
 @contextmanager
 def step_of(config: RunnableConfig) -> Iterator[StepAnswers]:
-    """Give the step of a call: that of its node, or one of its own; its question leaves the block.
+    """Give the step of a call: its node's, or one of its own; its question leaves the block.
 
     Raises:
         GraphInterrupt: a call of a step of its own waits.

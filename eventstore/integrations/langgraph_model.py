@@ -142,7 +142,7 @@ class RecordedModel:
         ]
 
     def _record_answers(self, messages: Sequence[BaseMessage]) -> None:
-        """Record answers that no tool gave: a refusal by the host, an output that is no tool's."""
+        """Record answers that no tool gave: a refusal by the host, an output without a tool."""
         answers = {m.tool_call_id: m for m in messages if isinstance(m, ToolMessage)}
         texts = {call_id: str(message.text) for call_id, message in answers.items()}
         for call_id, tool in self._calls.unanswered(texts).items():

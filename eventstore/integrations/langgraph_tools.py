@@ -81,7 +81,7 @@ class _Watcher(BaseCallbackHandler):
         inputs: dict[str, Any] | None = None,
         **kwargs: object,
     ) -> None:
-        """Refuse arguments that are not those of the attempt."""
+        """Refuse arguments that are not the attempt's."""
         errors = _ERRORS.get()
         if errors is None or inputs is None:
             return

@@ -5,7 +5,7 @@
 
 1. The prompt is recorded before the model is asked, each response with its calls before any of them
    runs. The calls run in a dispatcher: typed arguments, gates, approvals, retries as it has them.
-2. The messages of a request are those of the log. A runner without a prompt continues after a
+2. The messages of a request are the log's. A runner without a prompt continues after a
    crash, or after a decision: the open calls that may start run first, then the model is asked.
 3. A call that waits for a decision ends the run, after the other calls of its response.
 4. The calls of a response that was cut off have failed, and the run ends.
@@ -55,7 +55,7 @@ class Ledger:
     """What records the tool loops of a client in a conversation.
 
     A conversation of an `EventStore` serves an `OpenAI`, one of an `AsyncEventStore` serves an
-    `AsyncOpenAI` as well. `tools` and `options` are those of a `Dispatcher`.
+    `AsyncOpenAI` as well. `tools` and `options` go to a `Dispatcher`.
     """
 
     def __init__(

@@ -3,7 +3,7 @@
     ledger = Ledger(store.conversation("support-42"))
     result = await ledger.run(agent, "Where is my order?")
 
-1. A run is that of a copy of the agent: `openai_agents_copies` says what is recorded of it, and
+1. A copy of the agent runs: `openai_agents_copies` says what is recorded of it, and
    `openai_agents_log` how.
 2. A decision in the log (`chat.approve`, `chat.reject`) is what `resume` continues with.
 3. `resume` gives the SDK the recorded response again, so that the SDK itself runs the calls that

@@ -208,7 +208,7 @@ def _input_of(args: tuple[Any, ...], named: dict[str, Any]) -> Any:
 def _names_in(args: tuple[Any, ...], named: dict[str, Any]) -> set[str] | None:
     """Return the names of a request's tools and handoffs; None if some of its tools run elsewhere.
 
-    They are the fourth argument and the sixth, or those of these names.
+    They are the fourth argument and the sixth, or have these names.
     """
     tools = named["tools"] if "tools" in named else args[3]
     handoffs = named["handoffs"] if "handoffs" in named else args[5]

@@ -100,7 +100,7 @@ class RunLog:
         """Record the outputs of calls that no tool ran, such as a handoff or a refusal.
 
         Raises:
-            CallChanged: a call is no longer as the model asked for it, and so not what was refused.
+            CallChanged: a call has changed since the model asked for it.
         """
         texts = {call_id: str(item.get("output")) for call_id, item in items.items()}
         for call_id, tool in (await self.calls.unanswered(texts)).items():
@@ -131,7 +131,7 @@ class RunLog:
         """Return a call with the host's approval of what the model asked for.
 
         Raises:
-            CallChanged: the call is no longer that.
+            CallChanged: the call has changed since.
         """
         try:
             return await self.chat.approve(tool.id, reason="by the host", seen=first_seen(tool))

@@ -10,7 +10,7 @@
    `chat.reject`) is what a run continues with.
 4. `resume` lets pydantic-ai itself run the calls that are open: validated, with the agent's
    dependencies and hooks. Calls with a recorded answer do not run again.
-5. The arguments that run are those of the log. A call is recorded as it comes out of the hooks of
+5. The arguments that run are the log's. A call is recorded as it comes out of the hooks of
    every capability: what these have changed is an edit. A call that needs a decision is refused
    then, because pydantic-ai shows the model's arguments. A call that a hook answers has no attempt.
 """
@@ -187,7 +187,7 @@ class Ledger(AbstractCapability[Any]):
     async def after_run(
         self, ctx: RunContext[Any], *, result: AgentRunResult[Any]
     ) -> AgentRunResult[Any]:
-        """Record the answers that no tool gave, such as those of output tools."""
+        """Record the answers that no tool gave, such as the results of output tools."""
         await self._log.record_answers(result.all_messages())
         return result
 

@@ -88,7 +88,7 @@ class RunLog:
         """Record answers that pydantic-ai gave itself: to unknown tools, output tools, refusals.
 
         Raises:
-            CallChanged: the host has denied what the call is no longer.
+            CallChanged: the host has denied a call that has changed since.
         """
         said = [part for message in after_response(given) for part in message.parts]
         answers = {p.tool_call_id: p for p in said if isinstance(p, messages.ToolReturnPart)}

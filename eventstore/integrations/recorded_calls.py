@@ -14,8 +14,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeAlias, TypeVar
 
 from eventstore.conversation import Conversation
 from eventstore.domain.failure import ErrorKind, Failure
@@ -30,7 +30,7 @@ from eventstore.providers.registry import list_key
 from projections import model_history
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
     from contextlib import AbstractAsyncContextManager
 
     from eventstore.aio.attempt import AsyncAttempt
@@ -46,6 +46,9 @@ if TYPE_CHECKING:
     from eventstore.providers.registry import AnyProvider
 
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
 NeedsApproval: TypeAlias = "Collection[str] | Callable[[Tool], bool]"
 """The names of tools, or what says of a call whether a person has to decide on it."""
 
@@ -54,7 +57,7 @@ class RecordedCalls:
     """The calls of a conversation: recorded turn by turn, found by the framework's ids.
 
     `needs_approval` names the tools whose calls the model is told to wait for a person, or tells it
-    of a call. `read_only` and `begun` are those of `CallStarts`.
+    of a call. `CallStarts` has `read_only` and `begun`.
     """
 
     def __init__(
@@ -111,22 +114,27 @@ class RecordedCalls:
         known = self._ids.get(call_id)
         if known is not None:
             return self.now(known)
-        for tool in reversed(self._chat.tools.values()):
-            if call_id in (tool.provider_call_id, tool.id):
-                self._ids[call_id] = tool.id
-                return tool
-        return None
+        tool = next(self._with_id(call_id), None)
+        if tool is not None:
+            self._ids[call_id] = tool.id
+        return tool
 
     def find_made(self, call_id: str, name: str, arguments: object) -> Tool | None:
         """Return the latest call with this id of the framework's, and this name and arguments.
 
         Runs of a graph that share a conversation may give one id to several calls.
         """
-        for tool in reversed(self._chat.tools.values()):
-            is_named = call_id in (tool.provider_call_id, tool.id) and tool.call.name == name
-            if is_named and arguments in (tool.call.arguments, tool.effective_call.arguments):
+        for tool in self._with_id(call_id):
+            known = (tool.call.arguments, tool.effective_call.arguments)
+            if tool.call.name == name and arguments in known:
                 return tool
         return None
+
+    def _with_id(self, call_id: str) -> Iterator[Tool]:
+        """Yield the calls with this id of the framework's, the latest first."""
+        for tool in reversed(self._chat.tools.values()):
+            if call_id in (tool.provider_call_id, tool.id):
+                yield tool
 
     def not_ended(self, call_ids: Iterable[str]) -> list[str]:
         """Return the framework's ids of calls whose end was not recorded here."""
@@ -156,13 +164,12 @@ class RecordedCalls:
         }
 
     def _is_of_another(self, tool: Tool, call_id: str, text: str) -> bool:
-        """Return whether an answer is that of an earlier call with the same id."""
-        others = [
-            other
-            for other in self._chat.tools.values()
-            if call_id in (other.provider_call_id, other.id) and other.id != tool.id
-        ]
-        return any(other.is_resolved and shown_text(self.answer(other)) == text for other in others)
+        """Return whether an answer belongs to an earlier call with the same id."""
+        return any(
+            other.is_resolved and shown_text(self.answer(other)) == text
+            for other in self._with_id(call_id)
+            if other.id != tool.id
+        )
 
     def now(self, call_id: str) -> Tool:
         """Return a call as it stands now, by the log's id; while it is open, nothing is read."""
@@ -223,6 +230,17 @@ class RecordedCalls:
         raise LookupError(f"the history does not show call {tool.id!r}")
 
 
+def _awaited(
+    function: Callable[Concatenate[RecordedCalls, P], T],
+) -> Callable[Concatenate[AsyncRecordedCalls, P], Awaitable[T]]:
+    """Return a method of `RecordedCalls` as one that is awaited, and runs in a thread."""
+
+    async def call(self: AsyncRecordedCalls, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self.session.call(lambda: function(self.blocking, *args, **kwargs))
+
+    return call
+
+
 class AsyncRecordedCalls:
     """`RecordedCalls` for asyncio.
 
@@ -239,10 +257,18 @@ class AsyncRecordedCalls:
         begun: set[str] | None = None,
     ) -> None:
         self._chat = awaited_chat(chat)
-        self._session = chat.session
-        self._calls = RecordedCalls(chat, framework, needs_approval, read_only, begun)
+        self.session = chat.session
+        self.blocking = RecordedCalls(chat, framework, needs_approval, read_only, begun)
         self._words = WordsSaid(chat.blocking)
-        self.know = self._calls.know
+        self.know = self.blocking.know
+
+    now = _awaited(RecordedCalls.now)
+    turns = _awaited(RecordedCalls.turns)
+    turns_to_resume = _awaited(RecordedCalls.turns_to_resume)
+    check_no_other_worker = _awaited(RecordedCalls.check_no_other_worker)
+    last_calls = _awaited(RecordedCalls.last_calls)
+    items = _awaited(RecordedCalls.items)
+    answer = _awaited(RecordedCalls.answer)
 
     async def record(
         self,
@@ -254,14 +280,14 @@ class AsyncRecordedCalls:
         step: str | None = None,
     ) -> list[Tool]:
         """Record a model's response and its calls; see `RecordedCalls.recording`."""
-        command = self._calls.recording(response_id, parts, calls, native, responded, step)
-        tools = await self._session.run(command)
+        command = self.blocking.recording(response_id, parts, calls, native, responded, step)
+        tools = await self.session.run(command)
         self.know(tools)
         return tools
 
     async def record_words(self, select: SelectNew, step: str | None = None) -> None:
         """Record what people said since the last response; see `WordsSaid.recording`."""
-        await self._session.run(self._words.recording(select, step))
+        await self.session.run(self._words.recording(select, step))
 
     async def find(self, call_id: str, *, as_recorded: bool = False) -> Tool | None:
         """Return the latest call to which the framework gave this id, or None.
@@ -269,23 +295,15 @@ class AsyncRecordedCalls:
         With `as_recorded`, a call of the last response is not read, and is returned as it was
         recorded. That is for calls that start at once, not for ones that need a decision.
         """
-        if as_recorded and (new := self._calls.take_new(call_id)) is not None:
+        if as_recorded and (new := self.blocking.take_new(call_id)) is not None:
             return new
-        return await self._session.call(lambda: self._calls.find(call_id))
+        return await self.session.call(lambda: self.blocking.find(call_id))
 
-    async def now(self, tool: Tool) -> Tool:
-        """Return a call as it stands now."""
-        return await self._session.call(lambda: self._calls.now(tool.id))
-
-    def running(
-        self, tool: Tool, pauses: Pauses = ()
-    ) -> AbstractAsyncContextManager[AsyncAttempt | None]:
-        """Run a call, unless it is rejected, or has changed; see `CallStarts.running`."""
-        return self._calls.starts.running_async(self._session, tool, pauses)
-
-    async def begin(self, tool: Tool) -> AsyncAttempt | None:
-        """Begin a call, unless it is rejected, or has changed since it was read: then None."""
-        return await self._calls.starts.begin_async(self._session, tool)
+    async def unanswered(self, answers: Mapping[str, str]) -> dict[str, Tool]:
+        """Return the calls that get an answer by the framework; see `RecordedCalls.unanswered`."""
+        if not self.blocking.not_ended(answers):
+            return {}
+        return await self.session.call(lambda: self.blocking.unanswered(answers))
 
     async def edit(self, tool: Tool, arguments: JsonObject) -> Tool:
         """Record that code of the host has edited a call that has not started.
@@ -296,35 +314,15 @@ class AsyncRecordedCalls:
         seen = first_seen(tool)
         return await self._chat.approve(tool.id, arguments, reason=EDITED, seen=seen)
 
-    async def unanswered(self, answers: Mapping[str, str]) -> dict[str, Tool]:
-        """Return the calls that get an answer by the framework; see `RecordedCalls.unanswered`."""
-        if not self._calls.not_ended(answers):
-            return {}
-        return await self._session.call(lambda: self._calls.unanswered(answers))
+    def running(
+        self, tool: Tool, pauses: Pauses = ()
+    ) -> AbstractAsyncContextManager[AsyncAttempt | None]:
+        """Run a call, unless it is rejected, or has changed; see `CallStarts.running`."""
+        return self.blocking.starts.running_async(self.session, tool, pauses)
 
-    async def turns(self) -> list[Turn]:
-        """Return the turns to show the model next; each call has its answer."""
-        return await self._session.call(self._calls.turns)
-
-    async def turns_to_resume(self) -> list[Turn]:
-        """Return the turns to continue from; see `RecordedCalls.turns_to_resume`."""
-        return await self._session.call(self._calls.turns_to_resume)
-
-    async def check_no_other_worker(self) -> None:
-        """Check that no worker executes a call; see `RecordedCalls.check_no_other_worker`."""
-        await self._session.call(self._calls.check_no_other_worker)
-
-    async def last_calls(self, turns: Sequence[Turn]) -> list[Tool]:
-        """Return the calls of the last turn, as they stand now."""
-        return await self._session.call(lambda: self._calls.last_calls(turns))
-
-    async def items(self, provider: AnyProvider, before: int | None = None) -> list[JsonObject]:
-        """Return the messages, or items, to show the model next, of events before a version."""
-        return await self._session.call(lambda: self._calls.items(provider, before))
-
-    async def answer(self, tool: Tool) -> Answer:
-        """Return what the model reads as the result of a call."""
-        return await self._session.call(lambda: self._calls.answer(tool))
+    async def begin(self, tool: Tool) -> AsyncAttempt | None:
+        """Begin a call, unless it is rejected, or has changed since it was read: then None."""
+        return await self.blocking.starts.begin_async(self.session, tool)
 
 
 def blocking_chat(chat: Conversation | AsyncConversation) -> Conversation:

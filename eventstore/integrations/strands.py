@@ -12,7 +12,7 @@
 4. A call of a tool in `needs_approval` interrupts the agent before it starts. A decision in the log
    (`chat.approve`, `chat.reject`) is what `resume` continues with. strands gives an answer to the
    interrupt of the same name: the one about a call that has changed has the revision in its name.
-5. The arguments that run are those of the log. What a hook has changed before is an edit: of a call
+5. The arguments that run are the log's. What a hook has changed before is an edit: of a call
    that needs a decision it takes that, made on them.
 6. `resume` gives strands the last response again, so that strands itself runs the calls that are
    open. Calls with a recorded answer do not run again.
