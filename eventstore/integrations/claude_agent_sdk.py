@@ -23,7 +23,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterable, Collection
+from collections.abc import AsyncGenerator, AsyncIterable, Collection, Mapping
 from contextlib import aclosing
 from copy import deepcopy
 from dataclasses import replace
@@ -315,13 +315,17 @@ class _Run:
 
     # what Claude Code calls
 
-    async def _said(self, hook: Any, _: str | None, __: HookContext) -> HookJSONOutput:
+    async def _said(
+        self, hook: Mapping[str, Any], _: str | None, __: HookContext
+    ) -> HookJSONOutput:
         """Record someone's words."""
         if hook["prompt"] != GO_ON:
             await self._chat.add_message("user", hook["prompt"])
         return {}
 
-    async def _start(self, hook: Any, _: str | None, __: HookContext) -> HookJSONOutput:
+    async def _start(
+        self, hook: Mapping[str, Any], _: str | None, __: HookContext
+    ) -> HookJSONOutput:
         """Start a call, or say why it does not run."""
         if "agent_id" in hook:
             return {}
@@ -366,14 +370,18 @@ class _Run:
         tool = await self._awaited(call_id)
         return isinstance(tool.status, Pending) and not self._waits(tool)
 
-    async def _complete(self, hook: Any, _: str | None, __: HookContext) -> HookJSONOutput:
+    async def _complete(
+        self, hook: Mapping[str, Any], _: str | None, __: HookContext
+    ) -> HookJSONOutput:
         """Record a result."""
         attempt = await self._under_way(hook)
         if attempt is not None:
             await attempt.complete(_value(hook["tool_response"]))
         return {}
 
-    async def _fail(self, hook: Any, _: str | None, __: HookContext) -> HookJSONOutput:
+    async def _fail(
+        self, hook: Mapping[str, Any], _: str | None, __: HookContext
+    ) -> HookJSONOutput:
         """Record a failure: Claude Code gives its text."""
         attempt = await self._under_way(hook)
         text = hook["error"]
@@ -422,7 +430,7 @@ class _Run:
                 await self._recorded.wait()
         return tool
 
-    async def _under_way(self, hook: Any) -> AsyncAttempt | None:
+    async def _under_way(self, hook: Mapping[str, Any]) -> AsyncAttempt | None:
         """Return the attempt that a hook ends, if it is one of this conversation."""
         tool = await self._calls.find(hook["tool_use_id"])
         return None if tool is None else self._attempts.pop(tool.id, None)
@@ -439,7 +447,7 @@ def with_doubts(tool: SdkMcpTool[Any]) -> SdkMcpTool[Any]:
     error of one's own is not seen in that.
     """
 
-    async def handler(given: Any) -> dict[str, Any]:
+    async def handler(given: object) -> dict[str, Any]:
         try:
             return await tool.handler(given)
         except Exception as error:
@@ -462,7 +470,7 @@ def _output(event: str, **said: object) -> HookJSONOutput:
     return {"hookSpecificOutput": output}
 
 
-def _value(result: Any) -> Any:
+def _value(result: object) -> object:
     """Return what a tool returned: the text of one block of text, or all of it."""
     match result:
         case [{"type": "text", "text": text}]:

@@ -10,11 +10,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 if TYPE_CHECKING:
-    from claude_agent_sdk import HookCallback, HookContext, HookJSONOutput
+    from claude_agent_sdk import HookCallback, HookContext, HookInput, HookJSONOutput
 
     from eventstore.domain.json_types import JsonObject
 
@@ -44,21 +44,22 @@ class HostHooks:
     def wrapped(self, own: HookCallback) -> HookCallback:
         """Return a hook of the host, whose answer the start of the call waits for."""
 
-        async def asked(hook: Any, call_id: str | None, context: HookContext) -> HookJSONOutput:
+        async def asked(
+            hook: HookInput, call_id: str | None, context: HookContext
+        ) -> HookJSONOutput:
             if "agent_id" in hook:
                 return await own(hook, call_id, context)
-            answer = asyncio.ensure_future(self._answer_of(own, hook, call_id, context))
-            self._begun.setdefault(hook["tool_use_id"], []).append(answer)
+            name = cast("Mapping[str, str]", hook)["tool_use_id"]
+            answer = asyncio.ensure_future(self._answered(name, own(hook, call_id, context)))
+            self._begun.setdefault(name, []).append(answer)
             return await answer
 
         return asked
 
-    async def _answer_of(
-        self, own: HookCallback, hook: Any, call_id: str | None, context: HookContext
-    ) -> HookJSONOutput:
+    async def _answered(self, name: str, asked: Awaitable[HookJSONOutput]) -> HookJSONOutput:
         """Return the answer of a hook, without an edit of what needs a decision."""
-        answer: Any = await own(hook, call_id, context)
-        name, output = hook["tool_use_id"], answer.get("hookSpecificOutput") or {}
+        answer: Any = await asked
+        output = answer.get("hookSpecificOutput") or {}
         if output.get("permissionDecision") == "deny" or answer.get("decision") == "block":
             reason = output.get("permissionDecisionReason") or answer.get("reason")
             self._note(name, denied=True, reason=reason)

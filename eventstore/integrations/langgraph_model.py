@@ -174,7 +174,7 @@ class ModelNode(Runnable[Any, dict[str, Any]]):
         self,
         input: Mapping[str, Any],
         config: RunnableConfig | None = None,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> dict[str, Any]:
         """Return the model's next message, or the recorded one that the state lacks."""
         response, shown = self._recorded.ask(input["messages"])
@@ -188,7 +188,7 @@ class ModelNode(Runnable[Any, dict[str, Any]]):
         self,
         input: Mapping[str, Any],
         config: RunnableConfig | None = None,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> dict[str, Any]:
         """Return the next message; see `invoke`."""
         call = awaited_chat(self._chat).session.call

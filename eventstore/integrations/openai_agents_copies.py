@@ -158,7 +158,7 @@ class _RecordedInvocation:
         self.log = log
         self._tool = tool
 
-    async def __call__(self, context: ToolContext[Any], arguments: str) -> Any:
+    async def __call__(self, context: ToolContext[Any], arguments: str) -> object:
         """Run a call of the tool; see `RunLog.invoke`."""
         return await self.log.invoke(self._tool, context, arguments)
 
@@ -200,7 +200,7 @@ class _RecordedModel(Model):
         return self._model
 
 
-def _input_of(args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+def _input_of(args: tuple[Any, ...], named: dict[str, Any]) -> str | list[Any]:
     """Return the input of a model's request: the second argument, or the one of that name."""
     return named["input"] if "input" in named else args[1]
 

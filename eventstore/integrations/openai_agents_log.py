@@ -138,7 +138,7 @@ class RunLog:
         except CallChanged as changed:
             raise _RefusedAnswer("approved", changed.seen, changed.now) from None
 
-    async def invoke(self, tool: FunctionTool, context: ToolContext[Any], arguments: str) -> Any:
+    async def invoke(self, tool: FunctionTool, context: ToolContext[Any], arguments: str) -> object:
         """Run a call of a tool between its start and its end; one that ran gives its answer."""
         approved = context.is_tool_approved(tool.name, context.tool_call_id)
         needs_decision = tool.needs_approval is True or approved is True

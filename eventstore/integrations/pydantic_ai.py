@@ -219,7 +219,7 @@ class Ledger(AbstractCapability[Any]):
         tool_def: ToolDefinition,
         args: dict[str, Any],
         handler: WrapToolExecuteHandler,
-    ) -> Any:
+    ) -> object:
         """Run a call between its start and its end; one that ran before gives its answer.
 
         Raises:
@@ -256,7 +256,7 @@ class Ledger(AbstractCapability[Any]):
         args: dict[str, Any],
         tool: ToolsetTool[Any],
         run: Callable[[], Awaitable[Any]],
-    ) -> Any:
+    ) -> object:
         """Run a call between its start and its end, if pydantic-ai handles one in this context."""
         call = self._to_run.pop((str(ctx.run_id), str(ctx.tool_call_id)), None)
         return await (run() if call is None else self._recorded(ctx, call, args, tool, run))
@@ -268,8 +268,8 @@ class Ledger(AbstractCapability[Any]):
         args: dict[str, Any],
         by: ToolsetTool[Any] | None,
         run: Callable[[], Awaitable[Any]],
-    ) -> Any:
-        async def execute() -> Any:
+    ) -> object:
+        async def execute() -> object:
             return await self._execute(ctx, call, args, by, run)
 
         ended = await as_step("toolledger.call", execute)
@@ -284,7 +284,7 @@ class Ledger(AbstractCapability[Any]):
         args: dict[str, Any],
         by: ToolsetTool[Any] | None,
         run: Callable[[], Awaitable[Any]],
-    ) -> Any:
+    ) -> object:
         tool = await self._log.tool(ctx, call, to_run=not ctx.tool_call_approved)
         asked = parsed_call(call).call.arguments
         is_given = asked == tool.effective_call.arguments
@@ -378,7 +378,7 @@ class _RecordedToolset(WrapperToolset[Any]):
 
     async def call_tool(
         self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], tool: ToolsetTool[Any]
-    ) -> Any:
+    ) -> object:
         """Run a call; see `Ledger.run_tool`."""
         call = super().call_tool
         return await self.ledger.run_tool(

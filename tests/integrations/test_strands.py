@@ -193,7 +193,7 @@ def test_the_agent_is_called_without_asyncio(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("decided", [None, "by the agent's host", "in the log"])
 def test_arguments_that_a_hook_has_changed(tmp_path: Path, decided: str | None) -> None:
-    """They are an edit in the log, on which a decision is made; one in the log is for its own."""
+    """The change is an edit in the log, and decided on; a decision in the log is for its own."""
     runs: list[int] = []
 
     @tool
