@@ -20,6 +20,7 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from eventstore.aio.conversation import AsyncConversation
@@ -233,7 +234,8 @@ class Ledger(AbstractCapability[Any]):
 
         name = call.tool_name
         if name not in self._toolsets.get(str(ctx.run_id), ()):  # another's wrapper runs it
-            return await self._recorded(ctx, call, args, None, lambda: handler(args))
+            execute = partial(self._execute, ctx, call, args, None, lambda: handler(args))
+            return await self._recorded(ctx, call, execute)
         place = (str(ctx.run_id), call.tool_call_id)
         self._to_run[place] = call
         try:
@@ -259,19 +261,17 @@ class Ledger(AbstractCapability[Any]):
     ) -> object:
         """Run a call between its start and its end, if pydantic-ai handles one in this context."""
         call = self._to_run.pop((str(ctx.run_id), str(ctx.tool_call_id)), None)
-        return await (run() if call is None else self._recorded(ctx, call, args, tool, run))
+        if call is None:
+            return await run()
+        execute = partial(self._execute, ctx, call, args, tool, run)
+        return await self._recorded(ctx, call, execute)
 
     async def _recorded(
         self,
         ctx: RunContext[Any],
         call: messages.ToolCallPart,
-        args: dict[str, Any],
-        by: ToolsetTool[Any] | None,
-        run: Callable[[], Awaitable[Any]],
+        execute: Callable[[], Coroutine[Any, Any, object]],
     ) -> object:
-        async def execute() -> object:
-            return await self._execute(ctx, call, args, by, run)
-
         ended = await as_step("toolledger.call", execute)
         if ended is None:
             return shown_text(await self._calls.answer(await self._log.tool(ctx, call)))
