@@ -50,7 +50,6 @@ try:
         BetaAsyncFunctionTool,
         BetaBuiltinFunctionTool,
         BetaFunctionTool,
-        BetaFunctionToolResultType,
         ToolError,
     )
     from anthropic.types.beta import BetaMessage
@@ -59,6 +58,7 @@ except ImportError as error:
     raise missing_extra("anthropic", error) from error
 
 if TYPE_CHECKING:
+    from anthropic.lib.tools import BetaFunctionToolResultType
     from anthropic.types.beta import BetaToolUnionParam
 
     from eventstore.domain.tool import Tool

@@ -54,10 +54,10 @@ class Ledger(SessionABC):
     """
 
     def __init__(self, chat: AsyncConversation, *, read_only: Collection[str] = ()) -> None:
+        self._log = RunLog(chat, read_only)
         self.chat = chat
         self.session_id = chat.id
         self.session_settings = None
-        self._log = RunLog(chat, read_only)
         self._history: list[JsonObject] | None = None  # what comes before the replayed calls
 
     async def run(self, agent: Agent[Any], prompt: str | list[Any], **options: Any) -> RunResult:

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeAlias, TypeVar
 
+from eventstore.aio.conversation import AsyncConversation
 from eventstore.conversation import Conversation
 from eventstore.domain.failure import ErrorKind, Failure
 from eventstore.domain.own_texts import is_own_text
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
     from eventstore.aio.attempt import AsyncAttempt
-    from eventstore.aio.conversation import AsyncConversation
     from eventstore.append.commands import Command
     from eventstore.attempt import Pauses
     from eventstore.domain.events import ModelResponded
@@ -334,9 +334,9 @@ def awaited_chat(chat: Conversation | AsyncConversation) -> AsyncConversation:
     """Return the conversation for asyncio.
 
     Raises:
-        TypeError: the conversation is one of an `EventStore`.
+        TypeError: it is not a conversation of an `AsyncEventStore`.
     """
-    if isinstance(chat, Conversation):
+    if not isinstance(chat, AsyncConversation):
         raise TypeError(
             f"chat is {chat!r}: open the log with AsyncEventStore, which serves blocking runs, too"
         )

@@ -13,7 +13,6 @@ from eventstore import (
     AsyncConversation,
     AsyncEventStore,
     Completed,
-    Conversation,
     Failed,
     FunctionCall,
     IllegalTransition,
@@ -210,7 +209,10 @@ def test_a_call_is_asked_for_unless_it_ended_here(tmp_path: Path, way: str) -> N
     play(tmp_path, scene)
 
 
-def test_a_conversation_of_the_blocking_store_is_refused(chat: Conversation) -> None:
+@pytest.mark.parametrize("given", ["store", "chat"])
+def test_only_a_conversation_of_the_awaited_store_is_taken(
+    request: pytest.FixtureRequest, given: str
+) -> None:
     """The error names the store to open."""
     with pytest.raises(TypeError, match="AsyncEventStore"):
-        AsyncRecordedCalls(chat, "a-framework")  # type: ignore[arg-type]
+        AsyncRecordedCalls(request.getfixturevalue(given), "a-framework")
