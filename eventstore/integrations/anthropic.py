@@ -1,4 +1,4 @@
-"""anthropic: a tool runner that records a conversation, and goes on from its log.
+"""anthropic: a tool runner that records a conversation, and continues from its log.
 
     ledger = Ledger(store.conversation("support-42"))
     runner = ledger.tool_runner(client, "Where is my order?", tools=tools, **options)
@@ -6,14 +6,14 @@
 
 1. The prompt is recorded before the model is asked, each message with its calls before any of them
    runs. A tool runs between the start and the end of an attempt.
-2. The runner's messages are those of the log. A runner without a prompt goes on after a crash, or
+2. The runner's messages are the log's. A runner without a prompt continues after a crash, or
    after a decision: the calls of the last turn that may start run first.
 3. A turn with a call of a tool in `needs_approval`, or of a definition without a function, ends the
    run. Its other calls run.
 4. The SDK checks arguments inside the tool's own call: refused arguments fail an attempt that has
    begun, with kind `validation`.
 5. The SDK runs no calls of a message that the server paused. They run all the same, and another
-   runner of the SDK goes on from the log.
+   runner of the SDK continues from the log.
 
 The SDK does not tell a tool which call it runs: it is the first open one of the turn with this name
 and these arguments.
@@ -29,17 +29,16 @@ from typing import TYPE_CHECKING, Any, Final, overload
 
 from eventstore.aio.conversation import AsyncConversation
 from eventstore.conversation import Conversation
-from eventstore.domain.failure import ErrorKind, Failure
-from eventstore.domain.statuses import Approved, Failed, Pending, Rejected
+from eventstore.domain.failure import Failure
+from eventstore.domain.statuses import Failed, Pending, Rejected
+from eventstore.integrations.call_starts import awaits_attempt, may_run
 from eventstore.integrations.extras import missing_extra
 from eventstore.integrations.recorded_calls import (
     RecordedCalls,
     awaited_chat,
     blocking_chat,
-    is_done,
-    may_run,
-    running_unchanged,
     shown_text,
+    unknown_tool,
     validation_failure,
 )
 from eventstore.providers.sdk_objects import plain
@@ -59,6 +58,9 @@ except ImportError as error:
     raise missing_extra("anthropic", error) from error
 
 if TYPE_CHECKING:
+    from anthropic.lib.tools import BetaFunctionToolResultType
+    from anthropic.types.beta import BetaToolUnionParam
+
     from eventstore.domain.tool import Tool
 
 PROVIDER: Final = "anthropic"
@@ -102,7 +104,7 @@ class Ledger:
     ) -> RecordedRunner | AsyncRecordedRunner:
         """Return a runner, as `client.beta.messages.tool_runner` does; `params` are its own.
 
-        Without a prompt it goes on after a crash, or after a decision. The model is not asked,
+        Without a prompt it continues after a crash, or after a decision. The model is not asked,
         and nothing is yielded, if it has had the last word.
 
         Raises:
@@ -136,13 +138,13 @@ class RecordedRunner:
     def __iter__(self) -> Iterator[Any]:
         if self._prompt is not None:
             self._turn.record_prompt(self._prompt)
-        elif self._turn.is_done() or self._run_open(self._turn.last()):
+        elif (last := self._turn.to_resume()) is None or self._run_open(last):
             return
         while (yield from self._messages()):
             pass
 
     def _messages(self) -> Generator[Any, None, bool]:
-        """Yield the messages of one runner of the SDK; return whether another has to go on."""
+        """Yield the messages of one runner of the SDK; return whether another has to continue."""
         runner = self._client.beta.messages.tool_runner(
             tools=self._tools, **self._turn.params(self._params)
         )
@@ -165,14 +167,14 @@ class RecordedRunner:
                 self._turn.note_request()
         return False
 
-    def until_done(self) -> Any:
+    def until_done(self) -> BetaMessage | None:
         """Run to the end, or to a call that waits for a decision; return the last message.
 
         None: the model was not asked.
         """
-        last = None
-        for last in self:  # noqa: B007 - the last one is the result
-            pass
+        last: Any = None
+        for item in self:
+            last = item
         return last if last is None or isinstance(last, BetaMessage) else last.get_final_message()
 
     def _run_open(self, calls: list[Tool]) -> bool:
@@ -215,12 +217,10 @@ class AsyncRecordedRunner:
         prompt = self._prompt
         if prompt is not None:
             await self._call(lambda: self._turn.record_prompt(prompt))
-        elif await self._call(self._turn.is_done) or await self._run_open(
-            await self._call(self._turn.last)
-        ):
+        elif (last := await self._call(self._turn.to_resume)) is None or await self._run_open(last):
             return
         while True:
-            goes_on = False
+            continues = False
             params = await self._call(lambda: self._turn.params(self._params))
             runner = self._client.beta.messages.tool_runner(tools=self._tools, **params)
             self._turn.note_request()
@@ -238,22 +238,22 @@ class AsyncRecordedRunner:
                         await self._run_open(calls)
                         return
                     if await self._call(partial(self._turn.leaves_open, message, calls)):
-                        goes_on = not await self._run_open(calls)
+                        continues = not await self._run_open(calls)
                         break
                     self._turn.note_request()
             finally:
                 await runner.close()
-            if not goes_on:
+            if not continues:
                 return
 
-    async def until_done(self) -> Any:
+    async def until_done(self) -> BetaMessage | None:
         """Run to the end, or to a call that waits for a decision; return the last message.
 
         None: the model was not asked.
         """
-        last = None
-        async for last in self:  # noqa: B007 - the last one is the result
-            pass
+        last: Any = None
+        async for item in self:
+            last = item
         if last is None or isinstance(last, BetaMessage):
             return last
         return await last.get_final_message()
@@ -269,8 +269,7 @@ class AsyncRecordedRunner:
                 try:
                     await by_name[call.call.name].run(call)
                 except Exception:
-                    failed = call
-                    if not await self._call(lambda: self._turn.has_no_result(failed)):  # noqa: B023
+                    if not await self._call(partial(self._turn.has_no_result, call)):
                         raise
         return await self._call(lambda: self._turn.waits(calls))
 
@@ -278,33 +277,28 @@ class AsyncRecordedRunner:
 class _RecordedTool(BetaBuiltinFunctionTool):
     """A tool whose calls are recorded."""
 
-    def __init__(self, tool: Any, turn: _Turn) -> None:
+    def __init__(self, tool: BetaFunctionTool[Any] | BetaBuiltinFunctionTool, turn: _Turn) -> None:
         self._tool = tool
         self._turn = turn
 
-    @property
-    def name(self) -> str:
-        """The tool's name."""
-        return str(self._tool.name)
-
-    def to_dict(self) -> Any:
+    def to_dict(self) -> BetaToolUnionParam:
         """Return the tool's definition."""
         return self._tool.to_dict()
 
-    def call(self, given: object) -> Any:
+    def call(self, input: object) -> BetaFunctionToolResultType:
         """Run a call between its start and its end; one that ran before gives its answer."""
         try:
-            found = self._turn.take(self.name, given)
-            return self.run(found) if may_run(found) else self._turn.answer(found)
+            return self.run(self._turn.take(self.name, input))
         finally:
             self._turn.note_request()
 
-    def run(self, found: Tool) -> Any:
-        """Run this call, which may start."""
-        with self._turn.calls.running(found) as attempt:
+    def run(self, found: Tool) -> BetaFunctionToolResultType:
+        """Run this call, or give its answer if it may not start."""
+        if not may_run(found):
+            return self._turn.answer(found)
+        with self._turn.calls.starts.running(found) as attempt:
             if attempt is None:
-                now = self._turn.calls.now(found.id)
-                return self.run(now) if may_run(now) else self._turn.answer(now)
+                return self.run(self._turn.calls.now(found.id))
             try:
                 result = self._tool.call(attempt.arguments)
             except Exception as error:
@@ -319,50 +313,50 @@ class _RecordedTool(BetaBuiltinFunctionTool):
 class _AsyncRecordedTool(BetaAsyncBuiltinFunctionTool):
     """`_RecordedTool` for asyncio."""
 
-    def __init__(self, tool: Any, turn: _Turn, chat: AsyncConversation) -> None:
+    def __init__(
+        self,
+        tool: BetaAsyncFunctionTool[Any] | BetaAsyncBuiltinFunctionTool,
+        turn: _Turn,
+        chat: AsyncConversation,
+    ) -> None:
         self._tool = tool
         self._turn = turn
-        self._chat = chat
+        self._session = chat.session
 
-    @property
-    def name(self) -> str:
-        """The tool's name."""
-        return str(self._tool.name)
-
-    def to_dict(self) -> Any:
+    def to_dict(self) -> BetaToolUnionParam:
         """Return the tool's definition."""
         return self._tool.to_dict()
 
-    async def call(self, given: object) -> Any:
+    async def call(self, input: object) -> BetaFunctionToolResultType:
         """Run a call between its start and its end; one that ran before gives its answer."""
-        call = self._chat.session.call
         try:
-            found = await call(lambda: self._turn.take(self.name, given))
-            if may_run(found):
-                return await self.run(found)
-            return await call(lambda: self._turn.answer(found))
+            return await self.run(
+                await self._session.call(lambda: self._turn.take(self.name, input))
+            )
         finally:
             self._turn.note_request()
 
-    async def run(self, found: Tool) -> Any:
-        """Run this call, which may start."""
-        call = self._chat.session.call
-        async with running_unchanged(self._chat.session, self._turn.calls, found) as attempt:
+    async def run(self, found: Tool) -> BetaFunctionToolResultType:
+        """Run this call, or give its answer if it may not start."""
+        if not may_run(found):
+            return await self._answer(found)
+        async with self._turn.calls.starts.running_async(self._session, found) as attempt:
             if attempt is None:
-                now = await call(lambda: self._turn.calls.now(found.id))
-                return await (
-                    self.run(now) if may_run(now) else call(partial(self._turn.answer, now))
+                return await self.run(
+                    await self._session.call(lambda: self._turn.calls.now(found.id))
                 )
             try:
                 result = await self._tool.call(attempt.arguments)
             except Exception as error:
                 await attempt.fail(_failure(error))
                 if attempt.tool.in_doubt:
-                    answer = partial(self._turn.answer, attempt.tool)
-                    return await self._chat.session.call(answer)
+                    return await self._answer(attempt.tool)
                 raise
             await attempt.complete(plain(result))
             return result
+
+    async def _answer(self, tool: Tool) -> str:
+        return await self._session.call(lambda: self._turn.answer(tool))
 
 
 class _Turn:
@@ -397,24 +391,18 @@ class _Turn:
         names = {_name_of(tool) for tool in self.tools}
         for tool in self._untaken:
             if tool.call.name not in names and isinstance(tool.status, Pending):
-                text = f"there is no tool {tool.call.name!r}"
-                self.chat.fail(tool.id, Failure(ErrorKind.VALIDATION, text))
+                self.chat.fail(tool.id, unknown_tool(tool.call.name))
         return list(self._untaken)
 
-    def is_done(self) -> bool:
-        """Return whether the model has had the last word.
+    def to_resume(self) -> list[Tool] | None:
+        """Return the calls of the last turn; None if the model has had the last word.
 
         Raises:
-            CallUnderWay: another worker is at a call.
+            CallUnderWay: another worker executes a call.
         """
-        self.calls.check_no_other_worker()
-        return is_done(self.calls.turns())
-
-    def last(self) -> list[Tool]:
-        """Return the calls of the last turn."""
-        turns, tools = self.calls.turns(), self.chat.tools
-        self._untaken = [tools[call.id] for call in turns[-1].calls] if turns else []
-        return list(self._untaken)
+        turns = self.calls.turns_to_resume()
+        self._untaken = self.calls.last_calls(turns)
+        return list(self._untaken) if turns else None
 
     def open(self, calls: list[Tool]) -> list[Tool]:
         """Return the calls that may start now."""
@@ -427,10 +415,10 @@ class _Turn:
         return any(self._waits(self.calls.now(call.id)) for call in calls)
 
     def leaves_open(self, message: BetaMessage, calls: list[Tool]) -> bool:
-        """Return whether the SDK goes on, or ends, without the calls of a message that may start.
+        """Return whether the SDK continues, or ends, without the calls of a message that may start.
 
-        It runs those of a message that stopped for its tools, and of no other: one that the server
-        paused may have calls, too.
+        It runs only the calls of a message that stopped for its tools. One that the server paused
+        may have calls, too.
         """
         return message.stop_reason != "tool_use" and bool(self.open(calls))
 
@@ -440,9 +428,9 @@ class _Turn:
 
     def take(self, name: str, given: object) -> Tool:
         """Return the call that the SDK runs, as it stands now: each call of a turn once."""
-        for place, tool in enumerate(self._untaken):
+        for index, tool in enumerate(self._untaken):
             if tool.call.name == name and tool.call.arguments == given:
-                del self._untaken[place]
+                del self._untaken[index]
                 return self.calls.now(tool.id)
         raise LookupError(f"the log has no open call of {name!r} with {given!r}")
 
@@ -459,7 +447,7 @@ class _Turn:
 
     def _waits(self, tool: Tool) -> bool:
         status, name = tool.status, tool.call.name
-        if isinstance(status, Pending | Approved) and name not in self._runnable:
+        if awaits_attempt(tool) and name not in self._runnable:
             return True  # the host answers it
         needs = name in self._needs_approval
         return isinstance(status, Pending) and (needs or status.needs_decision)

@@ -10,13 +10,12 @@
    record blocks its tool.
 3. Where `can_use_tool` is asked, the attempt pauses. Its answer is recorded as the decision.
 4. A call of a tool in `needs_approval` is deferred, which ends the run. A decision in the log
-   (`chat.approve`, `chat.reject`) is what `resume` goes on with.
+   (`chat.approve`, `chat.reject`) is what `resume` continues with.
 5. Claude Code keeps the session that the model reads. Its id comes from the conversation's, so that
-   each later run goes on with it.
+   each later run continues it.
 6. What a subagent says and calls is not recorded: the call that began it is.
-7. The arguments that run are those of the log. The host's own `PreToolUse` hooks are wrapped: the
-   start waits for them. Arguments that one has changed are an edit, and do not run where a
-   decision on the call was needed. What one denies is rejected.
+7. The arguments that run are the log's. `claude_agent_sdk_hooks` says what the host's own
+   hooks may change.
 8. Of an exception the hooks have the text, which says whether it leaves a doubt. `with_doubts`
    lets the exception say that.
 """
@@ -24,7 +23,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterable, Collection
+from collections.abc import AsyncGenerator, AsyncIterable, Collection, Mapping
 from contextlib import aclosing
 from copy import deepcopy
 from dataclasses import replace
@@ -40,22 +39,19 @@ from eventstore.domain.failure import ErrorKind, Failure
 from eventstore.domain.leases import DEFAULT_LEASE_SECONDS
 from eventstore.domain.own_texts import is_own_text
 from eventstore.domain.statuses import Approved, Pending
+from eventstore.integrations.call_starts import awaits_attempt, may_run
 from eventstore.integrations.error_texts import failure_of_text
 from eventstore.integrations.extras import missing_extra
-from eventstore.integrations.recorded_calls import (
-    AsyncRecordedCalls,
-    first_seen,
-    host_edit,
-    is_done,
-    may_run,
-    shown_text,
-)
+from eventstore.integrations.host_answers import host_edit
+from eventstore.integrations.recorded_calls import AsyncRecordedCalls, shown_text
 from eventstore.provider_messages.record import record
 from eventstore.providers.streaming import streamed_response
 
 try:
     import claude_agent_sdk as sdk
     from claude_agent_sdk.types import StreamEvent
+
+    from eventstore.integrations.claude_agent_sdk_hooks import HostHooks
 except ImportError as error:
     raise missing_extra("claude-agent-sdk", error) from error
 
@@ -63,7 +59,8 @@ if TYPE_CHECKING:
     from claude_agent_sdk import (
         CanUseTool,
         ClaudeAgentOptions,
-        HookCallback,
+        HookContext,
+        HookJSONOutput,
         Message,
         PermissionResult,
         SdkMcpTool,
@@ -77,7 +74,7 @@ if TYPE_CHECKING:
 PROVIDER: Final = "anthropic"
 """The form of the responses that Claude Code streams."""
 GO_ON: Final = "Continue from where you left off."
-"""What a resumed session is told; Claude Code says the same where it goes on by itself."""
+"""What a resumed session is told; Claude Code says the same where it continues by itself."""
 NOT_RUN: Final = Failure(
     ErrorKind.INTERNAL, "the run ended before it began: nothing has happened", code="not_run"
 )
@@ -111,8 +108,6 @@ class Ledger:
         needs_approval: Collection[str] = (),
         read_only: Collection[str] = (),
     ) -> None:
-        if not isinstance(chat, AsyncConversation):
-            raise TypeError(f"chat is {chat!r}: open the log with AsyncEventStore")
         self.chat = chat
         self._calls = AsyncRecordedCalls(chat, "claude-agent-sdk", needs_approval, read_only)
         self._needs_approval = frozenset(needs_approval)
@@ -134,21 +129,21 @@ class Ledger:
     async def resume(
         self, options: ClaudeAgentOptions | None = None
     ) -> AsyncGenerator[Message, None]:
-        """Go on after a crash, or after a decision, and yield the messages.
+        """Continue after a crash, or after a decision, and yield the messages.
 
-        A deferred call goes on with its decision. Any other call of the last turn that had not
+        A deferred call continues with its decision. Any other call of the last turn that had not
         begun has failed with code `not_run`, because Claude Code gives it up: the model may ask
         again. Nothing is done, and no message comes, if the model has had the last word.
 
         Raises:
-            CallUnderWay: another worker is at a call; nothing is done.
+            CallUnderWay: another worker executes a call; nothing is done.
         """
-        await self._calls.check_no_other_worker()
-        if is_done(await self._calls.turns()):
+        turns = await self._calls.turns_to_resume()
+        if not turns:
             return
-        deferred = await self._settle_last_turn()
+        deferred = await self._settle(await self._calls.last_calls(turns))
         run = self._run(await self._in_session(options))
-        async with aclosing(run.messages(run.going_on(deferred=deferred))) as messages:
+        async with aclosing(run.messages(run.continuation(deferred=deferred))) as messages:
             async for message in messages:
                 yield message
 
@@ -164,11 +159,8 @@ class Ledger:
             return replace(given, resume=self.session_id)
         return replace(given, session_id=self.session_id)
 
-    async def _settle_last_turn(self) -> bool:
+    async def _settle(self, last: list[Tool]) -> bool:
         """Record which calls Claude Code has given up; return whether one was deferred."""
-        turns = await self._calls.turns()
-        tools = await self.chat.tools()
-        last = [tools[call.id] for call in turns[-1].calls] if turns else []
         deferred = {
             recorded.event.call_id
             async for recorded in self.chat.events()
@@ -177,7 +169,7 @@ class Ledger:
         if any(tool.id in deferred for tool in last):
             return True
         for tool in last:
-            if isinstance(tool.status, Pending | Approved):
+            if awaits_attempt(tool):
                 await self.chat.fail(tool.id, NOT_RUN)
         return False
 
@@ -199,9 +191,7 @@ class _Run:
         self._response = streamed_response(PROVIDER)
         self._recorded = asyncio.Condition()  # a response and its calls
         self._attempts: dict[str, AsyncAttempt] = {}  # under way, by call
-        self._host_hooks: dict[str, list[asyncio.Future[Any]]] = {}  # begun, by Claude Code's ids
-        self._edits: dict[str, dict[str, Any]] = {}  # of the host's hooks, by Claude Code's ids
-        self._denials: dict[str, str | None] = {}  # likewise
+        self._host_hooks = HostHooks(self._may_be_edited)
         self._deferred: str | None = None  # Claude Code keeps one call for later, the last
         self._moved = asyncio.Event()
         self._ended = asyncio.Event()
@@ -227,8 +217,8 @@ class _Run:
             self._ended.set()
         await self._break_off(asyncio.CancelledError("the run ended"))
 
-    async def going_on(self, *, deferred: bool) -> AsyncGenerator[dict[str, Any], None]:
-        """Yield what a resumed session is told; nothing if it goes on with a deferred call."""
+    async def continuation(self, *, deferred: bool) -> AsyncGenerator[dict[str, Any], None]:
+        """Yield what a resumed session is told; nothing if it continues with a deferred call."""
         try:
             if deferred:
                 await asyncio.wait_for(self._moved.wait(), _DEFERRED_SECONDS)
@@ -240,7 +230,7 @@ class _Run:
         await self._ended.wait()  # the SDK hangs up on hooks and tools after this
 
     def _recording_options(self) -> ClaudeAgentOptions:
-        """Return the options with the hooks that record beside those of the host."""
+        """Return the options with the hooks of the host, and the ones that record."""
         given = self._options
         hooks: dict[Any, list[sdk.HookMatcher]] = dict(given.hooks or {})
         for event, hook in (
@@ -252,7 +242,10 @@ class _Run:
             own = sdk.HookMatcher(hooks=[hook], timeout=_HOOK_SECONDS, on_failure="block")
             hosts = hooks.get(event, [])
             if event == "PreToolUse":
-                hosts = [replace(each, hooks=[*map(self._hosted, each.hooks)]) for each in hosts]
+                hosts = [
+                    replace(each, hooks=[*map(self._host_hooks.wrapped, each.hooks)])
+                    for each in hosts
+                ]
             hooks[event] = [*hosts, own]
         return replace(
             given,
@@ -308,7 +301,7 @@ class _Run:
             return
         if tool.is_paused:
             await self._chat.reject(tool.id, text, source="policy")
-        elif isinstance(tool.status, Pending | Approved):
+        elif awaits_attempt(tool):
             await self._chat.fail(tool.id, Failure(ErrorKind.VALIDATION, text))
 
     async def _break_off(self, error: BaseException) -> None:
@@ -322,13 +315,17 @@ class _Run:
 
     # what Claude Code calls
 
-    async def _said(self, hook: Any, _: str | None, __: object) -> Any:
+    async def _said(
+        self, hook: Mapping[str, Any], _: str | None, __: HookContext
+    ) -> HookJSONOutput:
         """Record someone's words."""
         if hook["prompt"] != GO_ON:
             await self._chat.add_message("user", hook["prompt"])
         return {}
 
-    async def _start(self, hook: Any, _: str | None, __: object) -> Any:
+    async def _start(
+        self, hook: Mapping[str, Any], _: str | None, __: HookContext
+    ) -> HookJSONOutput:
         """Start a call, or say why it does not run."""
         if "agent_id" in hook:
             return {}
@@ -349,7 +346,7 @@ class _Run:
         while attempt is None and may_run(tool):
             attempt = await self._calls.begin(tool)
             if attempt is None:
-                tool = await self._calls.now(tool)
+                tool = await self._calls.now(tool.id)
                 is_decided = is_decided or isinstance(tool.status, Approved)
         if attempt is None:
             answer = await self._calls.answer(tool)
@@ -358,30 +355,33 @@ class _Run:
         return _permission("allow", updatedInput=attempt.arguments) if is_decided else {}
 
     async def _after_host_hooks(self, call_id: str) -> tuple[Tool, bool]:
-        """Return a call with what the host's hooks said, and whether the log has a decision on it.
-
-        Claude Code asks them before the ledger, all at once.
-        """
-        if begun := self._host_hooks.pop(call_id, []):
-            await asyncio.wait(begun)
+        """Return a call with what the host's hooks said, and whether the log has a decision."""
+        said = await self._host_hooks.said(call_id)
         tool = await self._awaited(call_id)
         is_decided = isinstance(tool.status, Approved)
-        if call_id in self._denials and isinstance(tool.status, Pending | Approved):
-            reason = self._denials.pop(call_id)
-            tool = await self._chat.reject(tool.id, reason, "hook", seen=tool)
-        elif (edit := host_edit(tool, self._edits.pop(call_id, tool.call.arguments))) is not None:
-            seen = first_seen(tool)
-            tool = await self._chat.approve(tool.id, edit, reason="edited by the host", seen=seen)
+        if said.denied and awaits_attempt(tool):
+            tool = await self._chat.reject(tool.id, said.reason, "hook", seen=tool)
+        elif said.edit is not None and (edit := host_edit(tool, said.edit)) is not None:
+            tool = await self._calls.edit(tool, edit)
         return tool, is_decided
 
-    async def _complete(self, hook: Any, _: str | None, __: object) -> Any:
+    async def _may_be_edited(self, call_id: str) -> bool:
+        """Return whether a hook of the host may change the arguments of a call."""
+        tool = await self._awaited(call_id)
+        return isinstance(tool.status, Pending) and not self._waits(tool)
+
+    async def _complete(
+        self, hook: Mapping[str, Any], _: str | None, __: HookContext
+    ) -> HookJSONOutput:
         """Record a result."""
         attempt = await self._under_way(hook)
         if attempt is not None:
             await attempt.complete(_value(hook["tool_response"]))
         return {}
 
-    async def _fail(self, hook: Any, _: str | None, __: object) -> Any:
+    async def _fail(
+        self, hook: Mapping[str, Any], _: str | None, __: HookContext
+    ) -> HookJSONOutput:
         """Record a failure: Claude Code gives its text."""
         attempt = await self._under_way(hook)
         text = hook["error"]
@@ -394,40 +394,8 @@ class _Run:
         else:
             failed = await attempt.fail(failure_of_text(text))
             if failed.in_doubt and MAY_HAVE_TAKEN_EFFECT not in text:
-                event = "PostToolUseFailure"
-                more = {"hookEventName": event, "additionalContext": MAY_HAVE_TAKEN_EFFECT}
-                return {"hookSpecificOutput": more}
+                return _output("PostToolUseFailure", additionalContext=MAY_HAVE_TAKEN_EFFECT)
         return {}
-
-    def _hosted(self, own: HookCallback) -> HookCallback:
-        """Return a `PreToolUse` hook of the host, whose answer the start of the call waits for."""
-
-        async def asked(hook: Any, call_id: str | None, context: Any) -> Any:
-            if "agent_id" in hook:
-                return await own(hook, call_id, context)
-            answer = asyncio.ensure_future(self._answer_of(own, hook, call_id, context))
-            self._host_hooks.setdefault(hook["tool_use_id"], []).append(answer)
-            return await answer
-
-        return asked
-
-    async def _answer_of(
-        self, own: HookCallback, hook: Any, call_id: str | None, context: Any
-    ) -> Any:
-        """Return the answer of a hook of the host, without an edit of what needs a decision."""
-        answer: Any = await own(hook, call_id, context)
-        said = answer.get("hookSpecificOutput") or {}
-        if said.get("permissionDecision") == "deny" or answer.get("decision") == "block":
-            reason = said.get("permissionDecisionReason") or answer.get("reason")
-            self._denials[hook["tool_use_id"]] = reason
-        if said.get("updatedInput") is None:
-            return answer
-        tool = await self._awaited(hook["tool_use_id"])
-        if isinstance(tool.status, Pending) and not self._waits(tool):
-            self._edits[hook["tool_use_id"]] = said["updatedInput"]
-            return answer
-        kept = {name: value for name, value in said.items() if name != "updatedInput"}
-        return {**answer, "hookSpecificOutput": kept}
 
     async def _ask(
         self,
@@ -462,7 +430,7 @@ class _Run:
                 await self._recorded.wait()
         return tool
 
-    async def _under_way(self, hook: Any) -> AsyncAttempt | None:
+    async def _under_way(self, hook: Mapping[str, Any]) -> AsyncAttempt | None:
         """Return the attempt that a hook ends, if it is one of this conversation."""
         tool = await self._calls.find(hook["tool_use_id"])
         return None if tool is None else self._attempts.pop(tool.id, None)
@@ -479,7 +447,7 @@ def with_doubts(tool: SdkMcpTool[Any]) -> SdkMcpTool[Any]:
     error of one's own is not seen in that.
     """
 
-    async def handler(given: Any) -> dict[str, Any]:
+    async def handler(given: object) -> dict[str, Any]:
         try:
             return await tool.handler(given)
         except Exception as error:
@@ -492,13 +460,17 @@ def with_doubts(tool: SdkMcpTool[Any]) -> SdkMcpTool[Any]:
     return replace(tool, handler=handler)
 
 
-def _permission(decision: str, **more: Any) -> Any:
+def _permission(decision: str, **more: object) -> HookJSONOutput:
     """Return what `PreToolUse` says of a call."""
-    output = {"hookEventName": "PreToolUse", "permissionDecision": decision, **more}
+    return _output("PreToolUse", permissionDecision=decision, **more)
+
+
+def _output(event: str, **said: object) -> HookJSONOutput:
+    output: Any = {"hookEventName": event, **said}
     return {"hookSpecificOutput": output}
 
 
-def _value(result: Any) -> Any:
+def _value(result: object) -> object:
     """Return what a tool returned: the text of one block of text, or all of it."""
     match result:
         case [{"type": "text", "text": text}]:

@@ -4,20 +4,17 @@
     runner = InMemoryRunner(app=App(name="shop", root_agent=agent, plugins=[ledger]))
 
 1. A response is recorded when ADK makes its event: the ids of its calls are set, no tool has run.
-2. A call is started in `before_tool_callback`, and ends in one of the two callbacks after a tool.
-   Arguments of wrong types are refused before the start, for ADK would pass them on.
+2. A call is started in `before_tool_callback`; `google_adk_ends` records how it ended. Arguments of
+   wrong types are refused before the start, because ADK would pass them on.
 3. A call of a tool in `needs_approval`, or with `require_confirmation`, asks for ADK's confirmation
-   before it starts. It goes on with that, or with a decision in the log. The session's state keeps
-   the revision that was asked about, for ADK asks about the model's arguments, and keeps no other.
+   before it starts. It continues with that, or with a decision in the log. ADK asks about the
+   model's arguments, so the session's state keeps the revision that was asked about.
 4. `resume` says the user's last words again. Responses that the log has come from the log, and so
    do the answers to calls that ran; ADK itself runs the calls that are open.
-5. The arguments that run are those of the log. What a plugin before this one has changed is an
+5. The arguments that run are the log's. What a plugin before this one has changed is an
    edit. ADK calls the agent's own `before_tool_callback` after this plugin: what that changes, or
    answers in place of the tool, is not seen here.
-6. How a tool ended is recorded before any plugin sees it, wherever the ledger stands in the list.
-   An error that ADK, or a tool of ADK, has made into a result is a failure. Of the text alone is
-   known whether it leaves a doubt.
-7. An agent that is run as a tool has a session of its own, which is part of the call.
+6. An agent that is run as a tool has a session of its own, which is part of the call.
 """
 
 from __future__ import annotations
@@ -25,70 +22,73 @@ from __future__ import annotations
 import json
 import time
 from asyncio import CancelledError
-from collections import deque
-from contextlib import AsyncExitStack, aclosing
+from collections.abc import Callable
+from contextlib import aclosing
 from contextvars import ContextVar
 from copy import deepcopy
-from itertools import groupby, islice
 from typing import TYPE_CHECKING, Any, Final, get_type_hints
 
-from msgspec.structs import replace
-
 from eventstore.aio.conversation import AsyncConversation
-from eventstore.domain.decision_errors import CallChanged
 from eventstore.domain.failure import ErrorKind, Failure
 from eventstore.domain.revision import Revision
 from eventstore.domain.statuses import Approved, Pending
-from eventstore.integrations.error_texts import failure_of_text
+from eventstore.integrations.call_starts import awaits_attempt, may_run
 from eventstore.integrations.extras import missing_extra
-from eventstore.integrations.recorded_calls import (
-    AsyncRecordedCalls,
+from eventstore.integrations.host_answers import (
     first_seen,
     host_edit,
-    may_run,
-    seen_at_pause,
     seen_unedited,
+    seen_with_edit,
     shown_revision,
-    shown_text,
-    validation_failure,
 )
+from eventstore.integrations.recorded_calls import AsyncRecordedCalls, validation_failure
 
 try:
-    from google.adk.models import LlmResponse
+    from google.adk.models.llm_response import LlmResponse
     from google.adk.plugins.base_plugin import BasePlugin
-    from google.adk.tools import BaseTool, FunctionTool
+    from google.adk.tools.base_tool import BaseTool
+    from google.adk.tools.function_tool import FunctionTool
     from google.adk.tools.tool_confirmation import ToolConfirmation
     from google.genai import types
     from pydantic import PydanticUserError, TypeAdapter, ValidationError
+
+    from eventstore.integrations.google_adk_contents import (
+        REPLAYED,
+        history_before,
+        is_response,
+        parts_of,
+        response_of,
+        responses_in,
+        rewound,
+        text_of,
+        waits_for_the_model,
+        without_minted_ids,
+        words_in,
+    )
+    from eventstore.integrations.google_adk_ends import ToolEnds, refusal_of, seen_key
 except ImportError as error:
     raise missing_extra("google-adk", error) from error
 
 if TYPE_CHECKING:
+    from collections import deque
     from collections.abc import AsyncGenerator, Collection, Sequence
 
     from google.adk.agents import InvocationContext
     from google.adk.agents.callback_context import CallbackContext
     from google.adk.events import Event
-    from google.adk.models import LlmRequest
+    from google.adk.models.llm_request import LlmRequest
     from google.adk.runners import Runner
     from google.adk.sessions import Session
-    from google.adk.tools import ToolContext
+    from google.adk.tools.tool_context import ToolContext
 
-    from eventstore.aio.attempt import AsyncAttempt
     from eventstore.domain.json_types import JsonObject
     from eventstore.domain.tool import Tool
 
 PROVIDER: Final = "gemini"
 """The form of the contents of ADK, whichever model it asks."""
 
-_MINTED: Final = "adk-"  # begins the id of a call to which the model gave none
-_CONTROL: Final = "adk_request_"  # begins the names of ADK's own calls, which ask the host
 _TRANSFER: Final = "transfer_to_agent"  # changes nothing but the run, and so is done again
-_REPLAYED: Final = "toolledger_replayed"
-_MCP_ERRORS: Final = ("MCP tool execution failed", "Unexpected error during MCP tool execution")
-"""Begin what ADK answers with an error of the MCP SDK, and with any other, as of a transport."""
 _WAITS: Final = "This call waits for a decision."
-
 
 _RUNS_A_CALL: ContextVar[Ledger | None] = ContextVar("toolledger_adk_call", default=None)
 """The ledger whose call the current task runs."""
@@ -112,42 +112,38 @@ class Ledger(BasePlugin):
         read_only: Collection[str] = (),
     ) -> None:
         super().__init__("toolledger")
-        if not isinstance(chat, AsyncConversation):
-            raise TypeError(f"chat is {chat!r}: open the log with AsyncEventStore")
         self.chat = chat
         self._calls = AsyncRecordedCalls(chat, "google-adk", needs_approval, read_only)
         self._needs_approval = frozenset(needs_approval)
-        self._open: dict[str, tuple[AsyncAttempt, AsyncExitStack]] = {}  # by ADK's ids
         self._signatures: dict[FunctionTool, _Signature] = {}
         self._requested_at: dict[tuple[str, str], float] = {}  # by invocation and agent
         self._session = ""
         self._history: list[types.Content] = []  # what was said before the session
-        self._failed: dict[str, Tool] = {}  # by ADK's ids, until the model's answer is given
-        self._ends = _Ends(self)
+        self._ends = ToolEnds(self._calls, self._is_own)
         self._lacks_answers = False  # the session; so the model is shown the log's
         self._replay: deque[tuple[types.Content, list[Tool]]] | None = None  # given again
 
     async def resume(
         self, runner: Runner, *, user_id: str, session_id: str, **options: Any
     ) -> AsyncGenerator[Event, None]:
-        """Let a runner go on after a crash, or after a decision; yield its events.
+        """Continue a runner after a crash, or after a decision; yield its events.
 
         The calls of the last turn that may start run first. Then the model is asked. Nothing is
         done if the model has had the last word. A session that is lost is made anew; one that is
         kept is rewound to before the user's last words. `options` go to `runner.run_async`.
 
         Raises:
-            CallUnderWay: another worker is at a call; nothing is done.
+            CallUnderWay: another worker executes a call; nothing is done.
         """
         await self._calls.check_no_other_worker()
         contents = await self._contents()
-        if not _waits_for_the_model(contents):
+        if not waits_for_the_model(contents):
             return
-        said = _words_in(contents)[-1]
+        said = words_in(contents)[-1]
         message = contents[said]
-        session = await _rewound(runner, user_id, session_id, message)
-        self._session, self._history = session.id, _before(session, contents[:said])
-        self._replay = _responses(contents[said:], list((await self.chat.tools()).values()))
+        session = await rewound(runner, user_id, session_id, message)
+        self._session, self._history = session.id, history_before(session, contents[:said])
+        self._replay = responses_in(contents[said:], list((await self.chat.tools()).values()))
         if session.state:
             options["state_delta"] = {**session.state, **(options.get("state_delta") or {})}
         run = runner.run_async(
@@ -171,13 +167,13 @@ class Ledger(BasePlugin):
             if _RUNS_A_CALL.get() is self:  # an agent that is run as a tool
                 return
             self._session = session.id
-            self._history = _before(session, await self._contents())
+            self._history = history_before(session, await self._contents())
         manager = invocation_context.plugin_manager
         if self._ends not in manager.plugins:  # a new list: ADK goes through the old one just now
             manager.plugins = [self._ends, *manager.plugins]
         if self._replay is not None:
             return
-        answers = [p.function_response for p in _parts(user_message) if p.function_response]
+        answers = [p.function_response for p in parts_of(user_message) if p.function_response]
         for call, answer in await self._unanswered(answers):
             await self._record_answer(call, answer)
         if not answers:
@@ -193,10 +189,10 @@ class Ledger(BasePlugin):
         if self._replay:
             response, tools = self._replay.popleft()
             self._calls.know(tools)
-            return LlmResponse(content=response, custom_metadata={_REPLAYED: True})
+            return LlmResponse(content=response, custom_metadata={REPLAYED: True})
         said = await self._contents() if self._lacks_answers else self._history
         kept = [] if self._lacks_answers else llm_request.contents
-        llm_request.contents = [*map(_without_minted_ids, said), *kept]
+        llm_request.contents = [*map(without_minted_ids, said), *kept]
         asking = (callback_context.invocation_id, callback_context.agent_name)
         self._requested_at[asking] = time.monotonic()
         return None
@@ -211,10 +207,10 @@ class Ledger(BasePlugin):
         for call, answer in await self._unanswered(event.get_function_responses()):
             if answer.id not in asked and not call.is_paused:
                 await self._record_answer(call, answer)
-        if _is_response(event):
+        if is_response(event):
             requested_at = self._requested_at.pop((event.invocation_id, event.author), None)
             latency = None if requested_at is None else time.monotonic() - requested_at
-            response = _response_of(event)
+            response = response_of(event)
             tools = await self.chat.record(response, PROVIDER, latency=latency)
             self._calls.know(tools)
 
@@ -229,23 +225,21 @@ class Ledger(BasePlugin):
         call = await self._checked(call, tool, edited)
         decided = await self._decided(call, tool, tool_context, edited)
         if decided is None:
-            asked = await self._calls.now(call)
+            asked = await self._calls.now(call.id)
             tool_context.request_confirmation(hint=_question(asked, edited))
-            tool_context.state[_seen_key(asked)] = str(shown_revision(asked, edited))
+            tool_context.state[seen_key(asked)] = str(shown_revision(asked, edited))
             tool_context.actions.skip_summarization = True
             return {"error": _WAITS}
         call = decided
         if not may_run(call):
-            return None if tool.name == _TRANSFER else await self._answered(call)
+            return None if tool.name == _TRANSFER else await self._ends.answered(call)
         if isinstance(call.status, Approved) and tool_context.tool_confirmation is None:
             tool_context.tool_confirmation = ToolConfirmation(confirmed=True)
-        stack = AsyncExitStack()
-        attempt = await stack.enter_async_context(self._calls.running(call))
+        attempt = await self._ends.begin(tool_context.function_call_id or "", call)
         if attempt is None:
             return await self.before_tool_callback(
                 tool=tool, tool_args=tool_args, tool_context=tool_context
             )
-        self._open[tool_context.function_call_id or ""] = attempt, stack
         _RUNS_A_CALL.set(self)
         tool_args.clear()
         tool_args.update(attempt.arguments)
@@ -259,75 +253,21 @@ class Ledger(BasePlugin):
         tool_context: ToolContext,
         error: BaseException,
     ) -> dict[str, Any] | None:
-        """Let the model read a tool's own exception, so that the run goes on."""
-        del tool, tool_args
-        failed = self._failed.pop(tool_context.function_call_id or "", None)
+        """Let the model read a tool's own exception, so that the run continues."""
+        failed = self._ends.failed.pop(tool_context.function_call_id or "", None)
         if failed is None or isinstance(error, CancelledError):
             return None
-        return await self._answered(failed)
+        return await self._ends.answered(failed)
 
     async def on_run_error_callback(
         self, *, invocation_context: InvocationContext, error: Exception
     ) -> None:
-        """Record that a run ended under calls of which ADK told no end, as where a callback raised.
-
-        Whether their tools have run is not known.
-        """
-        if not self._is_own(invocation_context.session):
-            return
-        failure = replace(Failure.from_exception(error), in_doubt=True)
-        while self._open:
-            _, (attempt, stack) = self._open.popitem()
-            async with stack:
-                await attempt.fail(failure)
-
-    # how a tool ended
-
-    async def record_result(
-        self, tool: BaseTool, context: ToolContext, result: object
-    ) -> dict[str, Any] | None:
-        """Record what a tool returned, or that it paused; return the answer of one in doubt."""
-        call_id = context.function_call_id or ""
-        self._failed.pop(call_id, None)
-        under_way = self._under_way(context)
-        if under_way is None:
-            return None
-        attempt, stack = under_way
-        async with stack:
-            asked = context.actions.requested_tool_confirmations.get(call_id)
-            if asked is not None:
-                seen = seen_at_pause(attempt.tool)
-                context.state[_seen_key(attempt.tool)] = str(seen)
-                await attempt.pause(reason=asked.hint)
-            elif context.actions.requested_auth_configs:
-                await attempt.pause(reason="credentials")
-            elif tool.is_long_running:
-                await attempt.pause(reason="long-running")
-            elif (failure := _failure(tool, result)) is not None:
-                await attempt.fail(failure)
-            else:
-                await attempt.complete(result)
-        return await self._answered(attempt.tool) if attempt.tool.in_doubt else None
-
-    async def record_error(
-        self, context: ToolContext, error: BaseException
-    ) -> dict[str, Any] | None:
-        """Record a tool's own exception; return the answer of a call in doubt."""
-        under_way = self._under_way(context)
-        if under_way is None:
-            return None
-        attempt, stack = under_way
-        async with stack:
-            await attempt.fail(error)
-        if isinstance(error, CancelledError):
-            return None
-        if attempt.tool.in_doubt:
-            return await self._answered(attempt.tool)
-        self._failed[context.function_call_id or ""] = attempt.tool
-        return None
+        """Record that a run ended under calls of which ADK told no end: a callback raised."""
+        if self._is_own(invocation_context.session):
+            await self._ends.break_off(error)
 
     def _is_own(self, session: Session) -> bool:
-        """Return whether a session is recorded; that of an agent that is run as a tool is not.
+        """Return whether a session is recorded. An agent that is run as a tool has one that is not.
 
         Raises:
             RuntimeError: two sessions run at once.
@@ -335,7 +275,7 @@ class Ledger(BasePlugin):
         if session.id == self._session or _RUNS_A_CALL.get() is self:
             return session.id == self._session
         raise RuntimeError(
-            f"session {session.id!r} runs beside {self._session!r}: give each a runner with a "
+            f"session {session.id!r} runs while {self._session!r} does: give each a runner with a "
             "ledger of its own conversation"
         )
 
@@ -349,11 +289,11 @@ class Ledger(BasePlugin):
     async def _has_more_answers_than(self, session: Session) -> bool:
         """Return whether a session lacks answers of the log: a run of it broke off.
 
-        ADK leaves calls without answers out of a request, and so the answers of those beside them.
+        ADK leaves calls without answers out of a request, and with them the answers to the others.
         """
         kept = sum(len(event.get_function_responses()) for event in session.events)
         known = (await self._contents())[len(self._history) :]
-        return kept < sum(part.function_response is not None for c in known for part in _parts(c))
+        return kept < sum(part.function_response is not None for c in known for part in parts_of(c))
 
     async def _call(self, tool: BaseTool, context: ToolContext) -> Tool | None:
         """Return the call of a tool's context, to run; None if it is one of another session."""
@@ -362,22 +302,16 @@ class Ledger(BasePlugin):
         needs_decision = context.tool_confirmation or tool.name in self._needs_approval
         return await self._calls.find(context.function_call_id, as_recorded=not needs_decision)
 
-    def _under_way(self, context: ToolContext) -> tuple[AsyncAttempt, AsyncExitStack] | None:
-        """Return the attempt of a tool's context, which ends now; None if it has none here."""
-        if not self._is_own(context.session):
-            return None
-        return self._open.pop(context.function_call_id or "", None)
-
     async def _checked(self, call: Tool, tool: BaseTool, edited: JsonObject | None) -> Tool:
         """Return a call, failed if its tool does not take its arguments, or the `edited` ones."""
-        if isinstance(call.status, Pending | Approved) and isinstance(tool, FunctionTool):
+        if awaits_attempt(call) and isinstance(tool, FunctionTool):
             if tool not in self._signatures:
                 self._signatures[tool] = _Signature(tool.func)
             arguments = call.effective_call.arguments if edited is None else edited
             wrong = self._signatures[tool].wrong_argument(arguments)
             if wrong is not None:
-                now = await self._calls.now(call)
-                if isinstance(now.status, Pending | Approved):
+                now = await self._calls.now(call.id)
+                if awaits_attempt(now):
                     return await self.chat.fail(call.id, validation_failure(wrong))
                 return now
         return call
@@ -403,19 +337,13 @@ class Ledger(BasePlugin):
                     deepcopy(call.effective_call.arguments), context
                 )
             )
-            if not waits and edited is None:
-                return call
             if not waits:
-                reason, seen = "edited by the host", first_seen(call)
-                return await self.chat.approve(call.id, edited, reason=reason, seen=seen)
-            now = await self._calls.now(call)
+                return call if edited is None else await self._calls.edit(call, edited)
+            now = await self._calls.now(call.id)
             return None if isinstance(now.status, Pending) else now
-        seen = Revision.parse(context.state.get(_seen_key(call)) or str(first_seen(call)))
+        seen = Revision.parse(context.state.get(seen_key(call)) or str(first_seen(call)))
         if edited is not None:
-            now = await self._calls.now(call)
-            if seen != shown_revision(now, edited):
-                raise CallChanged("approved", now.revision, now)
-            seen = now.revision
+            seen = seen_with_edit(await self._calls.now(call.id), seen, edited)
         if confirmation.confirmed:
             return await self.chat.approve(call.id, edited, reason="by the host", seen=seen)
         return await self.chat.reject(call.id, "by the host", seen=seen)
@@ -428,7 +356,7 @@ class Ledger(BasePlugin):
         """
         given = answer.response or {}
         reason = str(given.get("error"))
-        if "error" in given and (call.attempts or reason.startswith(_refusal_of(call.call.name))):
+        if "error" in given and (call.attempts or reason.startswith(refusal_of(call.call.name))):
             await self.chat.fail(call.id, Failure(ErrorKind.VALIDATION, reason))
         elif "error" in given:
             await self.chat.reject(call.id, reason, "hook", seen=seen_unedited(call))
@@ -440,49 +368,9 @@ class Ledger(BasePlugin):
     ) -> list[tuple[Tool, types.FunctionResponse]]:
         """Return the calls that have no answer in the log, with those that ADK gives."""
         answers = {answer.id: answer for answer in given if answer.id}
-        texts = {call_id: _text_of(answer.response or {}) for call_id, answer in answers.items()}
+        texts = {call_id: text_of(answer.response or {}) for call_id, answer in answers.items()}
         found = await self._calls.unanswered(texts)
         return [(tool, answers[call_id]) for call_id, tool in found.items()]
-
-    async def _answered(self, call: Tool) -> dict[str, Any]:
-        """Return the recorded answer of a call, as ADK gives a tool's answer."""
-        answer = await self._calls.answer(call)
-        result = None if call.response is None else call.response.result
-        if isinstance(result, dict) and not answer.is_error:
-            return result
-        return {"error" if answer.is_error else "result": shown_text(answer)}
-
-
-class _Ends(BasePlugin):
-    """What stands before the other plugins, so that none of them hides how a tool ended."""
-
-    def __init__(self, ledger: Ledger) -> None:
-        super().__init__("toolledger_ends")
-        self._ledger = ledger
-
-    async def after_tool_callback(
-        self,
-        *,
-        tool: BaseTool,
-        tool_args: dict[str, Any],
-        tool_context: ToolContext,
-        result: object,
-    ) -> dict[str, Any] | None:
-        """Record a result; see `Ledger.record_result`."""
-        del tool_args
-        return await self._ledger.record_result(tool, tool_context, result)
-
-    async def on_tool_error_callback(
-        self,
-        *,
-        tool: BaseTool,
-        tool_args: dict[str, Any],
-        tool_context: ToolContext,
-        error: BaseException,
-    ) -> dict[str, Any] | None:
-        """Record an exception; see `Ledger.record_error`."""
-        del tool, tool_args
-        return await self._ledger.record_error(tool_context, error)
 
 
 def _question(call: Tool, edited: JsonObject | None) -> str:
@@ -494,141 +382,10 @@ def _question(call: Tool, edited: JsonObject | None) -> str:
     return f"May {call.call.name}() run, with {arguments}?"
 
 
-def _seen_key(call: Tool) -> str:
-    """Return the key of a session's state that has what was asked about a call."""
-    return f"toolledger:{call.id}"
-
-
-# sessions
-
-
-async def _rewound(
-    runner: Runner, user_id: str, session_id: str, message: types.Content
-) -> Session:
-    """Return a session as it was before its last message, if that is `message`; its state stays."""
-    names = {"user_id": user_id, "session_id": session_id}
-    service = runner.session_service
-    kept = await service.get_session(app_name=runner.app_name, **names)
-    if kept is None:
-        return await service.create_session(app_name=runner.app_name, **names)
-    words = _words_of(kept)
-    if not words or _text(words[-1].content) != _text(message):
-        return kept  # the crash came before ADK had the message
-    await runner.rewind_async(rewind_before_invocation_id=words[-1].invocation_id, **names)
-    again = await service.get_session(app_name=runner.app_name, **names)
-    return kept if again is None else again.model_copy(update={"state": kept.state})
-
-
-def _words_of(session: Session) -> list[Event]:
-    """Return the messages of a session's user that have not been rewound."""
-    events: list[Event] = []
-    for event in session.events:
-        undone = event.actions.rewind_before_invocation_id
-        if undone is not None:
-            ids = [earlier.invocation_id for earlier in events]
-            del events[ids.index(undone) if undone in ids else len(ids) :]
-        events.append(event)
-    return [
-        event
-        for event in events
-        if event.author == "user" and event.content and not event.get_function_responses()
-    ]
-
-
-def _before(session: Session, contents: list[types.Content]) -> list[types.Content]:
-    """Return what was said before a session, whose messages are the last of `contents`."""
-    words = _words_in(contents)
-    own = len(_words_of(session))
-    return contents[: words[max(len(words) - own, 0)]] if own and words else contents
-
-
-# contents
-
-
-def _words_in(contents: list[types.Content]) -> list[int]:
-    """Return the places of the user's words, which are no answers to calls."""
-    return [
-        place
-        for place, content in enumerate(contents)
-        if content.role == "user" and not any(part.function_response for part in _parts(content))
-    ]
-
-
-def _waits_for_the_model(contents: list[types.Content]) -> bool:
-    """Return whether a run has begun, and the model has not had the last word."""
-    if not _words_in(contents):
-        return False
-    last = contents[-1]
-    return last.role != "model" or any(part.function_call for part in _parts(last))
-
-
-def _responses(
-    contents: list[types.Content], tools: list[Tool]
-) -> deque[tuple[types.Content, list[Tool]]]:
-    """Return the model's responses with their calls; those in a row are one."""
-    responses = [
-        types.Content(role="model", parts=[part for content in run for part in _parts(content)])
-        for role, run in groupby(contents, lambda content: content.role)
-        if role == "model"
-    ]
-    counts = [sum(part.function_call is not None for part in _parts(r)) for r in responses]
-    calls = iter(tools[len(tools) - sum(counts) :])
-    return deque(
-        (response, list(islice(calls, count)))
-        for response, count in zip(responses, counts, strict=True)
-    )
-
-
-def _response_of(event: Event) -> types.GenerateContentResponse:
-    """Return an event of the model as the response that it came from."""
-    said = types.Candidate(content=event.content, finish_reason=event.finish_reason)
-    return types.GenerateContentResponse(
-        candidates=[said],
-        usage_metadata=event.usage_metadata,
-        model_version=event.model_version,
-    )
-
-
-def _is_response(event: Event) -> bool:
-    """Return whether an event is a response that the log does not have yet."""
-    if event.content is None or event.content.role != "model" or not event.content.parts:
-        return False
-    if (event.custom_metadata or {}).get(_REPLAYED):
-        return False
-    return not any((call.name or "").startswith(_CONTROL) for call in event.get_function_calls())
-
-
-def _without_minted_ids(content: types.Content) -> types.Content:
-    """Return a copy without the ids that ADK gave to calls, which no model knows."""
-    copy = content.model_copy(deep=True)
-    for part in _parts(copy):
-        for body in (part.function_call, part.function_response):
-            if body is not None and (body.id or "").startswith(_MINTED):
-                body.id = None
-    return copy
-
-
-def _text_of(response: dict[str, Any]) -> str:
-    """Return the text of an answer, as the history gives it to the model."""
-    return "\n".join(str(value) for value in response.values())
-
-
-def _text(content: types.Content | None) -> list[str | None]:
-    """Return the words of a message."""
-    return [part.text for part in _parts(content)]
-
-
-def _parts(content: types.Content | None) -> list[types.Part]:
-    return (content and content.parts) or []
-
-
-# arguments
-
-
 class _Signature:
     """The types of a function's arguments; ADK itself checks only that none is missing."""
 
-    def __init__(self, function: Any) -> None:
+    def __init__(self, function: Callable[..., object]) -> None:
         try:
             self._hints = get_type_hints(function)
         except (NameError, TypeError):  # a name that only type checkers know, or no function
@@ -647,41 +404,3 @@ class _Signature:
             except PydanticUserError:  # pydantic has no schema for the type
                 continue
         return None
-
-
-# results
-
-
-def _refusal_of(name: str) -> str:
-    """Return how ADK begins its answer to arguments that it refuses, or to an unknown name."""
-    return f"Invoking `{name}()` failed"
-
-
-def _failure(tool: BaseTool, result: object) -> Failure | None:
-    """Return the failure that ADK, or a tool of ADK, tells as a result."""
-    if not isinstance(result, dict):
-        return None
-    reason = result.get("error")
-    if isinstance(reason, str) and reason.startswith(_refusal_of(tool.name)):
-        return Failure(ErrorKind.VALIDATION, reason)
-    if isinstance(reason, str) and reason.startswith(_MCP_ERRORS):
-        _, _, text = reason.partition(": ")
-        return failure_of_text(text, leaves_doubt=not reason.startswith(_MCP_ERRORS[0]))
-    detect = getattr(type(tool), "_detect_error_in_response", None)
-    is_of_host = detect is getattr(FunctionTool, "_detect_error_in_response", None)
-    if detect is None or is_of_host or detect(tool, result) is None:
-        return None  # what a function of the host returns is its result, whatever the keys
-    return failure_of_text(_error_text(result))
-
-
-def _error_text(result: dict[str, Any]) -> str:
-    """Return the words of an error: of a server's result, of a tool's, or all of it as JSON."""
-    content = result.get("content")
-    if isinstance(content, list):
-        texts = [block["text"] for block in content if isinstance(block, dict) and "text" in block]
-        if texts:
-            return "\n".join(texts)
-    reason = result.get("error")
-    if isinstance(reason, str) and result.keys() == {"error"}:
-        return reason
-    return json.dumps(result, ensure_ascii=False, default=str)

@@ -4,8 +4,8 @@
     agent = create_agent(model, tools, middleware=[ledger])
 
 It keeps the rules of `eventstore.integrations.langgraph`. A run whose messages have no response of
-the model begins with the history of the log, so that an agent without a checkpointer goes on, too.
-The agent's `system_prompt` stays with the agent.
+the model begins with the history of the log: an agent without a checkpointer continues, too. The
+agent's `system_prompt` stays with the agent.
 
 Middleware that stands before it in the list wraps it: a retry there is another attempt of the call.
 """
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from eventstore.integrations.extras import missing_extra
@@ -38,13 +39,14 @@ class Ledger(langgraph.Ledger, AgentMiddleware):
 
     def before_agent(self, state: AgentState[Any], runtime: Runtime[Any]) -> dict[str, Any] | None:
         """Begin a run with the history of the log, where its messages lack it."""
-        return _replaced(self.missing_history(state["messages"]))
+        return _replaced(self._recorded_model.missing_history(state["messages"]))
 
     async def abefore_agent(
         self, state: AgentState[Any], runtime: Runtime[Any]
     ) -> dict[str, Any] | None:
         """Begin a run; see `before_agent`."""
-        return _replaced(await self.call_blocking(lambda: self.missing_history(state["messages"])))
+        missing_history = partial(self._recorded_model.missing_history, state["messages"])
+        return _replaced(await self.call_blocking(missing_history))
 
     def wrap_model_call(
         self,
@@ -52,13 +54,12 @@ class Ledger(langgraph.Ledger, AgentMiddleware):
         handler: Callable[[ModelRequest[Any]], ModelResponse[Any]],
     ) -> ModelResponse[Any]:
         """Record what the model is asked, and what it answers before any of its tools runs."""
-        again = self.record_request(request.messages)
+        again, shown = self._recorded_model.ask(request.messages)
         if again is not None:
             return ModelResponse([again])
-        shown = request.override(messages=self.with_answers(request.messages))
         requested_at = time.monotonic()
-        response = handler(shown)
-        self.record_response(response.result, time.monotonic() - requested_at)
+        response = handler(request.override(messages=shown))
+        self._recorded_model.record_response(response.result, time.monotonic() - requested_at)
         return response
 
     async def awrap_model_call(
@@ -67,15 +68,14 @@ class Ledger(langgraph.Ledger, AgentMiddleware):
         handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
     ) -> ModelResponse[Any]:
         """Record what the model is asked and answers; see `wrap_model_call`."""
-        again = await self.call_blocking(lambda: self.record_request(request.messages))
+        recorded = self._recorded_model
+        again, shown = await self.call_blocking(lambda: recorded.ask(request.messages))
         if again is not None:
             return ModelResponse([again])
-        messages = await self.call_blocking(lambda: self.with_answers(request.messages))
-        shown = request.override(messages=messages)
         requested_at = time.monotonic()
-        response = await handler(shown)
+        response = await handler(request.override(messages=shown))
         latency = time.monotonic() - requested_at
-        await self.call_blocking(lambda: self.record_response(response.result, latency))
+        await self.call_blocking(lambda: recorded.record_response(response.result, latency))
         return response
 
 

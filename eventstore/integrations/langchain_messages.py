@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from langchain_core.messages import (
     AIMessage,
@@ -27,7 +27,7 @@ from eventstore.providers.response_facts import finish_reason_of
 
 if TYPE_CHECKING:
     from eventstore.domain.json_types import JsonObject
-    from eventstore.providers.model import Call, Turn
+    from eventstore.providers.model import Answer, Call, Turn
 
 FRAMEWORK = "langchain"
 """The `provider` of its messages in the log."""
@@ -47,7 +47,7 @@ def said_after_response(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
 
 
 def words_of(messages: Iterable[BaseMessage]) -> list[BaseMessage]:
-    """Return the messages that are someone's words, and no tool's answer."""
+    """Return the messages that are someone's words, and not a tool's answer."""
     return [message for message in messages if not isinstance(message, ToolMessage)]
 
 
@@ -184,12 +184,13 @@ def _messages(turns: Iterable[Turn]) -> Iterator[AnyMessage]:
 
 
 def _answered(call: Call) -> ToolMessage:
-    return ToolMessage(
-        shown_text(call.answer),
-        tool_call_id=call.provider_id or call.id,
-        name=call.name,
-        status="error" if call.answer.is_error else "success",
-    )
+    return shown_answer(call.answer, call.provider_id or call.id, call.name)
+
+
+def shown_answer(answer: Answer, call_id: str, name: str) -> ToolMessage:
+    """Return an answer of the log to a call of a tool with this name."""
+    status: Literal["success", "error"] = "error" if answer.is_error else "success"
+    return ToolMessage(shown_text(answer), tool_call_id=call_id, name=name, status=status)
 
 
 def _content(parts: Sequence[Part]) -> Any:

@@ -3,7 +3,7 @@
 LangGraph gives the n-th `interrupt()` of a task the task's n-th answer, and a `ToolNode` runs all
 calls of a message in one task. The places move as calls end, so no answer is given by place:
 
-1. A step asks one question at a time: that of its first waiting call, in the order of the calls.
+1. A step asks one question at a time, for its first waiting call in the order of the calls.
 2. Before a question, a note among the task's answers has its call and the revision that was shown.
    The checkpoint keeps both. The answer after a note is for the call in the note, as it was then.
 3. The tool of a call sees the answers to its own questions about the arguments in force, in a
@@ -22,10 +22,21 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, TypeAlias, TypeGuard, cast
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Literal,
+    NamedTuple,
+    NoReturn,
+    Protocol,
+    TypeAlias,
+    TypeGuard,
+    cast,
+)
 
 from langchain_core.runnables.config import set_config_context
 from langgraph.errors import GraphInterrupt
@@ -33,7 +44,7 @@ from langgraph.prebuilt import ToolNode
 from langgraph.types import Interrupt, interrupt
 
 from eventstore.domain.revision import Revision
-from eventstore.integrations.recorded_calls import seen_at_pause, shown_revision
+from eventstore.integrations.host_answers import seen_at_pause, shown_revision
 
 if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
@@ -55,12 +66,22 @@ _NO_TASK = "00000000-0000-0000-0000-000000000000"  # answers without an id are w
 _CALL, _KIND, _SEEN, _WAITING = "toolledger_call", "kind", "seen", "waiting"  # members of a note
 
 
+class _Scratchpad(Protocol):
+    """What LangGraph knows of a task: its answers, and how many it has asked for."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+    resume: list[Any]
+
+    def get_null_resume(self, *, consume: bool = ...) -> object:
+        """Return the answer that names no question, and take it out to `consume` it."""
+
+
 class HostAnswer(NamedTuple):
     """The host's answer to a question of a call, and what was shown of the call then."""
 
     kind: Kind
     seen: Revision
-    value: Any = None
+    value: object = None
     """None if the graph that the tool runs has it."""
 
 
@@ -102,8 +123,8 @@ class StepAnswers:
         self._config = config
         self._is_of_one_call = is_of_one_call
         own: dict[str, Any] = config.get("configurable", {})
-        self._pad = own.get(_SCRATCHPAD)
-        self._send: Any = own.get(_SEND)
+        self._pad: _Scratchpad | None = own.get(_SCRATCHPAD)
+        self._send = cast("Callable[[list[tuple[str, Any]]], None]", own.get(_SEND))
         self._resume_map: dict[str, Any] = own.get(_RESUME_MAP) or {}
         self._answers: dict[str, list[HostAnswer]] = {}
         self._waiting: dict[str, _Question] = {}
@@ -113,7 +134,7 @@ class StepAnswers:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._has_ended = False
         if self._pad is not None:
-            self._read()
+            self._read(self._pad)
 
     def is_of(self, config: RunnableConfig) -> bool:
         """Return whether this is the step of a call with this configuration."""
@@ -155,7 +176,7 @@ class StepAnswers:
 
         pad = dataclasses.replace(self._pad, interrupt_counter=count, resume=own)
         if self._nested is None or self._nested[0] != tool.id:
-            pad = dataclasses.replace(pad, get_null_resume=lambda consume=False: None)  # noqa: ARG005 - as LangGraph calls it
+            pad = dataclasses.replace(pad, get_null_resume=_no_answer)
         config["configurable"] = {**before, _SCRATCHPAD: pad, _SEND: self._send_others}
         try:
             yield
@@ -209,20 +230,15 @@ class StepAnswers:
         self._send([(_RESUME, list(answers))])
         if first.kind == "nested":
             return GraphInterrupt(first.interrupts)
-        return self._interrupt(first.interrupts[0])
+        return self._interrupt(self._pad, first.interrupts[0])
 
     def _ask(self, tool: Tool, question: _Question) -> None:
         self._questions.append(((tool.turn or 0, tool.index or 0), tool.id, question))
 
-    def _interrupt(self, asked: Interrupt[Any]) -> GraphInterrupt:
+    def _interrupt(self, pad: _Scratchpad, asked: Interrupt[Any]) -> GraphInterrupt:
         """Return an interrupt with the id that LangGraph gives to the task's next question."""
-        pad: Any = self._pad
         number = len(pad.resume)
-        pad = dataclasses.replace(
-            pad,
-            interrupt_counter=lambda: number,
-            get_null_resume=lambda consume=False: None,  # noqa: ARG005 - as LangGraph calls it
-        )
+        pad = dataclasses.replace(pad, interrupt_counter=lambda: number, get_null_resume=_no_answer)
         config = cast("RunnableConfig", dict(self._config))
         config["configurable"] = {**self._config["configurable"], _SCRATCHPAD: pad}
         try:
@@ -245,10 +261,9 @@ class StepAnswers:
 
     # the task's own list
 
-    def _read(self) -> None:
-        """Take each answer as that of the call in the note before it; one without is dropped."""
-        pad: Any = self._pad
-        self._take_new_answer()
+    def _read(self, pad: _Scratchpad) -> None:
+        """Give each answer to the call in the note before it; one without a note is dropped."""
+        self._take_new_answer(pad)
         for place, entry in enumerate(pad.resume):
             if _is_note(entry):
                 kept = entry[_WAITING].items()
@@ -259,32 +274,30 @@ class StepAnswers:
                 answer = HostAnswer(before[_KIND], Revision.parse(before[_SEEN]), entry)
                 self._answers.setdefault(before[_CALL], []).append(answer)
                 self._waiting.pop(before[_CALL], None)
-        if self._nested is not None and self._is_answered_inside(self._nested[0]):
+        if self._nested is not None and self._is_answered_inside(pad, self._nested[0]):
             self._waiting.pop(self._nested[0], None)
 
-    def _take_new_answer(self) -> None:
+    def _take_new_answer(self, pad: _Scratchpad) -> None:
         """Take an answer that names no question, if one of this task was asked last."""
-        pad: Any = self._pad
         last = pad.resume[-1] if pad.resume else None
         if not _is_note(last):
             return
         self._has_answer_without_id = pad.get_null_resume() is not None
         if last[_KIND] != "nested":
-            answer = pad.get_null_resume(True)  # noqa: FBT003 - as LangGraph has it
+            answer = pad.get_null_resume(consume=True)
             if answer is not None:
                 pad.resume.append(answer)
                 self._send([(_RESUME, list(pad.resume))])
 
-    def _is_answered_inside(self, call_id: str) -> bool:
+    def _is_answered_inside(self, pad: _Scratchpad, call_id: str) -> bool:
         """Return whether the graph that a call's tool runs is given an answer."""
-        pad: Any = self._pad
         kept = self._waiting.get(call_id)
         asked = () if kept is None else kept.interrupts
         return pad.get_null_resume() is not None or any(
             each.id in self._resume_map for each in asked
         )
 
-    def _send_others(self, writes: Any) -> None:
+    def _send_others(self, writes: Iterable[tuple[str, Any]]) -> None:
         """Send what a tool writes, without its own list of answers: the task's is another."""
         others = [write for write in writes if write[0] != _RESUME]
         if others:
@@ -329,7 +342,7 @@ _STEP: ContextVar[StepAnswers | None] = ContextVar("toolledger_step", default=No
 
 @contextmanager
 def step_of(config: RunnableConfig) -> Iterator[StepAnswers]:
-    """Give the step of a call: that of its node, or one of its own; its question leaves the block.
+    """Give the step of a call: its node's, or one of its own; its question leaves the block.
 
     Raises:
         GraphInterrupt: a call of a step of its own waits.
@@ -345,12 +358,16 @@ def step_of(config: RunnableConfig) -> Iterator[StepAnswers]:
 class RecordedToolNode(ToolNode):
     """A `ToolNode` that ends when its calls have ended, and asks one question at a time."""
 
-    def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:  # noqa: A002 - the name in LangChain
+    def invoke(
+        self, input: object, config: RunnableConfig | None = None, **kwargs: object
+    ) -> object:
         """Run the calls of a message."""
         with _asking(StepAnswers(config or {})):
             return super().invoke(input, config, **kwargs)
 
-    async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:  # noqa: A002 - the name in LangChain
+    async def ainvoke(
+        self, input: object, config: RunnableConfig | None = None, **kwargs: object
+    ) -> object:
         """Run the calls of a message."""
         with _asking(StepAnswers(config or {})) as step:
             try:
@@ -376,6 +393,10 @@ def _asking(step: StepAnswers) -> Iterator[StepAnswers]:
 def _interrupt(asked: Interrupt[Any]) -> None:
     schema: Any = asked.response_schema
     interrupt(asked.value, response_schema=schema)
+
+
+def _no_answer(*_: bool, **__: bool) -> None:
+    """Return no answer without an id: LangGraph asks with `consume`, and without it."""
 
 
 def _is_note(entry: object) -> TypeGuard[dict[str, Any]]:

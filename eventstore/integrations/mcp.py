@@ -45,7 +45,7 @@ class RemoteToolError(Exception):
 
 
 class RemoteTool(FunctionTool[..., Any]):
-    """A tool of a server. Its options are those of a `FunctionTool`."""
+    """A tool of a server. It takes the options of a `FunctionTool`."""
 
     def __init__(self, session: Client | ClientSession, tool: ServerTool, **options: Any) -> None:
         async def call(**arguments: Any) -> object:

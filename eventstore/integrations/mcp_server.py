@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 class RecordedServer(MCPServer[Any]):
-    """An `MCPServer` whose calls are in the log; its other arguments are those of `MCPServer`.
+    """An `MCPServer` whose calls are in the log; its other arguments go to `MCPServer`.
 
     `chat` is the conversation of all calls. Where clients have one each, it is a function that
     returns the conversation of a request's `Context` (None for a call from inside the server).
@@ -73,7 +73,7 @@ class RecordedServer(MCPServer[Any]):
         calls = AsyncRecordedCalls(chat, "mcp", read_only=self._read_only, begun=self._begun)
         async with calls.running(call) as attempt:
             if attempt is None:
-                text = shown_text(await calls.answer(await calls.now(call)))
+                text = shown_text(await calls.answer(await calls.now(call.id)))
                 return CallToolResult(content=[TextContent(type="text", text=text)], is_error=True)
             try:
                 answer = await super().call_tool(name, arguments, context)

@@ -5,8 +5,8 @@
 
 1. The prompt is recorded before the model is asked, each response with its calls before any of them
    runs. The calls run in a dispatcher: typed arguments, gates, approvals, retries as it has them.
-2. The messages of a request are those of the log. A runner without a prompt goes on after a crash,
-   or after a decision: what may start of the open calls runs first, then the model is asked.
+2. The messages of a request are the log's. A runner without a prompt continues after a
+   crash, or after a decision: the open calls that may start run first, then the model is asked.
 3. A call that waits for a decision ends the run, after the other calls of its response.
 4. The calls of a response that was cut off have failed, and the run ends.
 
@@ -55,7 +55,7 @@ class Ledger:
     """What records the tool loops of a client in a conversation.
 
     A conversation of an `EventStore` serves an `OpenAI`, one of an `AsyncEventStore` serves an
-    `AsyncOpenAI` as well. `tools` and `options` are those of a `Dispatcher`.
+    `AsyncOpenAI` as well. `tools` and `options` go to a `Dispatcher`.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class Ledger:
     ) -> RecordedRunner | AsyncRecordedRunner:
         """Return a runner over `client.responses.create`; `params` are its own.
 
-        Without a prompt it goes on after a crash, or after a decision. The model is not asked,
+        Without a prompt it continues after a crash, or after a decision. The model is not asked,
         and nothing is yielded, if it has had the last word.
 
         Raises:
@@ -233,13 +233,13 @@ class _Loop:
         """Return the version of the conversation.
 
         Raises:
-            CallUnderWay: another worker is at a call.
+            CallUnderWay: another worker executes a call.
         """
         self._calls.check_no_other_worker()
         return self.chat.version
 
     def is_done(self, version: int) -> bool:
-        """Return whether the model has had the last word, and no call has gone on since."""
+        """Return whether the model has had the last word, and no call has moved since."""
         return self.chat.version == version and is_done(self._calls.turns())
 
     def record_prompt(self) -> None:

@@ -7,7 +7,7 @@ answered with an error, and a `failure_error_function` hides exceptions. So the 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from agents import UserError
 
@@ -17,6 +17,8 @@ from eventstore.integrations.mcp_failures import remote_failure
 from eventstore.providers.sdk_objects import member
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from agents.mcp import MCPServer
 
 RemoteEnds = dict[str, Failure | None]
@@ -69,15 +71,15 @@ def _failure_of(result: object) -> Failure | None:
     """Return the failure of a call to which the server answered with an error; otherwise None."""
     if not (member(result, "is_error") or member(result, "isError")):  # of versions 2 and 1
         return None
-    content: Any = member(result, "content") or ()
+    content = cast("Iterable[object]", member(result, "content") or ())
     texts = [member(block, "text") for block in content]
     text = "\n".join(each for each in texts if isinstance(each, str))
     return Failure(ErrorKind.INTERNAL, text or "The server answered with an error.")
 
 
-def words_of(result: Any) -> Any:
+def words_of(result: object) -> object:
     """Return the text of what the SDK made of a server's answer, if it has nothing else."""
-    blocks = result if isinstance(result, list) else [result]
+    blocks: list[Any] = result if isinstance(result, list) else [result]
     if not all(isinstance(block, dict) and block.get("type") == "text" for block in blocks):
         return result
     return "\n".join(block["text"] for block in blocks)

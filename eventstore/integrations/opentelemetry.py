@@ -87,8 +87,8 @@ class Telemetry:
 
     They go to the given providers of OpenTelemetry, otherwise to the global ones. With `content`
     the spans of tools hold arguments and results. `after` is a cursor to begin at: the `cursor` of
-    an earlier one, kept over a restart. What the last `conversations` did is remembered; that of
-    older ones is read again when they go on.
+    an earlier one, kept over a restart. What the last `conversations` did is remembered, and
+    read again for older ones that continue.
 
     Close it before the store: what was appended until then is exported.
     """
@@ -159,7 +159,7 @@ class Telemetry:
             for recorded in self._feed:
                 self._export(recorded)
         except CursorLost as lost:
-            _log.warning("the log was put back: its telemetry goes on at %s", lost.restart)
+            _log.warning("the log was put back: its telemetry continues at %s", lost.restart)
             self._runs.clear()
             self._feed = self._store.follow(lost.restart)
             return False

@@ -4,39 +4,28 @@
     history = await ledger.history()
     await agent.run("Where is my order?", message_history=history, capabilities=[ledger])
 
-1. The user's prompt is recorded before the model is asked, and the response, with its thinking, its
-   signatures and its usage, before any of its tools runs.
+1. `pydantic_ai_log` records what a run says. In a workflow of Temporal a run is refused.
 2. A call whose arguments are refused has failed with kind `validation`, and did not start.
 3. `ApprovalRequired` and `CallDeferred` pause a call. A decision in the log (`chat.approve`,
-   `chat.reject`) is what a run goes on with. The response of a call that waits keeps the revision
-   that was asked about, in its `metadata`; an answer of the host is for that.
+   `chat.reject`) is what a run continues with.
 4. `resume` lets pydantic-ai itself run the calls that are open: validated, with the agent's
    dependencies and hooks. Calls with a recorded answer do not run again.
-5. The arguments that run are those of the log. A call is recorded as it comes out of the hooks of
+5. The arguments that run are the log's. A call is recorded as it comes out of the hooks of
    every capability: what these have changed is an edit. A call that needs a decision is refused
    then, because pydantic-ai shows the model's arguments. A call that a hook answers has no attempt.
-6. A run is known by its `run_id`, and in a workflow of DBOS by the id that it had first. What the
-   same run says again at the same step is stored once, and its calls are as the log has them. In a
-   workflow of Temporal a run is refused.
 """
 
 from __future__ import annotations
 
 import json
-import time
-from base64 import b64decode, b64encode
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import cache
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from eventstore.aio.conversation import AsyncConversation
-from eventstore.domain.arguments import in_microseconds
-from eventstore.domain.events import MessageAdded, ModelResponded
-from eventstore.domain.failure import ErrorKind, Failure
-from eventstore.domain.messages import Document, Image, Opaque, Part, Text
 from eventstore.domain.statuses import Approved, Pending, Rejected
-from eventstore.domain.usage import Usage
+from eventstore.integrations.call_starts import awaits_attempt, may_run
 from eventstore.integrations.durable_workflows import (
     as_step,
     in_dbos_workflow,
@@ -44,25 +33,18 @@ from eventstore.integrations.durable_workflows import (
     kept,
 )
 from eventstore.integrations.extras import missing_extra
-from eventstore.integrations.recorded_calls import (
-    AsyncRecordedCalls,
-    first_seen,
-    host_edit,
-    may_run,
-    shown_text,
-    validation_failure,
-)
-from eventstore.providers.call_arguments import function_call
-from eventstore.providers.model import ParsedCall
-from eventstore.providers.parts_as_text import plain_text
+from eventstore.integrations.host_answers import host_edit
+from eventstore.integrations.recorded_calls import shown_text, validation_failure
 
 try:
-    from pydantic import TypeAdapter
     from pydantic_ai import exceptions, messages
     from pydantic_ai.capabilities import AbstractCapability
     from pydantic_ai.tools import DeferredToolResults, ToolApproved, ToolDenied
     from pydantic_ai.toolsets import WrapperToolset
     from pydantic_core import to_jsonable_python
+
+    from eventstore.integrations.pydantic_ai_log import RunLog, keep_seen, seen_by_host
+    from eventstore.integrations.pydantic_ai_messages import parsed_call, shown_messages
 except ImportError as error:
     raise missing_extra("pydantic-ai", error) from error
 
@@ -79,17 +61,11 @@ if TYPE_CHECKING:
     from pydantic_ai.toolsets import AbstractToolset
     from pydantic_ai.toolsets.abstract import ToolsetTool
 
-    from eventstore.domain.revision import Revision
     from eventstore.domain.tool import Tool
-    from eventstore.providers.model import Call, Turn
-
-FRAMEWORK = "pydantic-ai"
-"""The `provider` of its messages in the log."""
 
 T = TypeVar("T")
 
 _MISSING = object()
-_SEEN = "toolledger_seen"  # a member of a response's metadata: revisions, by call
 
 _PAUSES = (exceptions.ApprovalRequired, exceptions.CallDeferred)
 _WRAPPERS = (
@@ -111,15 +87,9 @@ class Ledger(AbstractCapability[Any]):
     """
 
     def __init__(self, chat: AsyncConversation, *, read_only: Collection[str] = ()) -> None:
-        if not isinstance(chat, AsyncConversation):
-            raise TypeError(
-                f"chat is {chat!r}: open the log with AsyncEventStore, which serves run_sync, too"
-            )
         self.chat = chat
-        self._calls = AsyncRecordedCalls(chat, FRAMEWORK, read_only=read_only)
-        self._early: set[tuple[str, str]] = set()  # the step and id of calls that stand alone
-        self._requested_at: dict[str, float] = {}  # by step and `time.monotonic`
-        self._first_ids: dict[str, str] = {}  # of runs in workflows, by the ids that they have now
+        self._log = RunLog(chat, read_only)
+        self._calls = self._log.calls
         self._toolsets: dict[str, Collection[str]] = {}  # by run: the tools that the ledger runs
         self._to_run: dict[tuple[str, str], messages.ToolCallPart] = {}  # by run and id
 
@@ -131,17 +101,17 @@ class Ledger(AbstractCapability[Any]):
         """
 
         async def look() -> list[messages.ModelMessage]:
-            return list(_messages(await self._calls.turns()))
+            return list(shown_messages(await self._calls.turns()))
 
         return await self._kept("toolledger.history", look)
 
     async def resume(self, agent: Agent[Any, Any], **options: Any) -> AgentRunResult[Any]:
-        """Let an agent go on after a crash, or after a decision; `options` go to `agent.run`.
+        """Continue an agent after a crash, or after a decision; `options` go to `agent.run`.
 
         The calls of the last turn that may start run first. Then the model is asked.
 
         Raises:
-            CallUnderWay: another worker is at a call; nothing is done.
+            CallUnderWay: another worker executes a call; nothing is done.
         """
         history = await self._kept("toolledger.resume", self._open_history)
         attached: list[AbstractCapability[Any]] = []
@@ -154,10 +124,8 @@ class Ledger(AbstractCapability[Any]):
         """Return the history; its last response has no answers if one of its calls may start."""
         await self._calls.check_no_other_worker()
         turns = await self._calls.turns()
-        tools = await self.chat.tools()
-        history = list(_messages(turns))
-        last = [tools[call.id].status for call in turns[-1].calls] if turns else []
-        if any(isinstance(status, Pending | Approved) for status in last):
+        history = list(shown_messages(turns))
+        if any(awaits_attempt(tool) for tool in await self._calls.last_calls(turns)):
             history.pop()  # its answers: pydantic-ai handles the calls of the last response
         return history
 
@@ -186,25 +154,24 @@ class Ledger(AbstractCapability[Any]):
         async def look() -> str:
             return run_id
 
-        self._first_ids[run_id] = await self._kept("toolledger.run", look)
+        self._log.first_ids[run_id] = await self._kept("toolledger.run", look)
         try:
             return await handler()
         finally:
-            self._first_ids.pop(run_id, None)
+            self._log.first_ids.pop(run_id, None)
             self._toolsets.pop(run_id, None)
 
     async def before_model_request(
         self, ctx: RunContext[Any], request_context: ModelRequestContext
     ) -> ModelRequestContext:
         """Record the user's words, and the answers that no tool gave."""
-        step = self._step(ctx)
 
         async def record() -> None:
-            await self._record_answers(request_context.messages)
-            await self._record_words(step, request_context.messages)
+            await self._log.record_answers(request_context.messages)
+            await self._log.record_words(self._log.step(ctx), request_context.messages)
 
         await as_step("toolledger.words", record)
-        self._requested_at[step] = time.monotonic()
+        self._log.note_request(ctx)
         return request_context
 
     async def after_model_request(
@@ -215,14 +182,14 @@ class Ledger(AbstractCapability[Any]):
         response: messages.ModelResponse,
     ) -> messages.ModelResponse:
         """Record the response and its calls, before any of them runs."""
-        await self._record_response(ctx, response)
+        await self._log.record_response(ctx, response)
         return response
 
     async def after_run(
         self, ctx: RunContext[Any], *, result: AgentRunResult[Any]
     ) -> AgentRunResult[Any]:
-        """Record the answers that no tool gave, such as those of output tools."""
-        await self._record_answers(result.all_messages())
+        """Record the answers that no tool gave, such as the results of output tools."""
+        await self._log.record_answers(result.all_messages())
         return result
 
     async def wrap_tool_validate(
@@ -240,8 +207,8 @@ class Ledger(AbstractCapability[Any]):
         except _PAUSES:
             raise
         except Exception as error:
-            tool = await self._tool(ctx, call)
-            if isinstance(tool.status, Pending | Approved):
+            tool = await self._log.tool(ctx, call)
+            if awaits_attempt(tool):
                 await self.chat.fail(tool.id, validation_failure(_origin(error)))
             raise
 
@@ -253,7 +220,7 @@ class Ledger(AbstractCapability[Any]):
         tool_def: ToolDefinition,
         args: dict[str, Any],
         handler: WrapToolExecuteHandler,
-    ) -> Any:
+    ) -> object:
         """Run a call between its start and its end; one that ran before gives its answer.
 
         Raises:
@@ -267,7 +234,8 @@ class Ledger(AbstractCapability[Any]):
 
         name = call.tool_name
         if name not in self._toolsets.get(str(ctx.run_id), ()):  # another's wrapper runs it
-            return await self._recorded(ctx, call, args, None, lambda: handler(args))
+            execute = partial(self._execute, ctx, call, args, None, lambda: handler(args))
+            return await self._recorded(ctx, call, execute)
         place = (str(ctx.run_id), call.tool_call_id)
         self._to_run[place] = call
         try:
@@ -281,7 +249,7 @@ class Ledger(AbstractCapability[Any]):
 
     def note_tools(self, ctx: RunContext[Any], names: Collection[str]) -> None:
         """Take in the names of the tools whose calls come to the toolset that is recorded."""
-        if str(ctx.run_id) in self._first_ids:
+        if str(ctx.run_id) in self._log.first_ids:
             self._toolsets[str(ctx.run_id)] = names
 
     async def run_tool(
@@ -290,25 +258,23 @@ class Ledger(AbstractCapability[Any]):
         args: dict[str, Any],
         tool: ToolsetTool[Any],
         run: Callable[[], Awaitable[Any]],
-    ) -> Any:
+    ) -> object:
         """Run a call between its start and its end, if pydantic-ai handles one in this context."""
         call = self._to_run.pop((str(ctx.run_id), str(ctx.tool_call_id)), None)
-        return await (run() if call is None else self._recorded(ctx, call, args, tool, run))
+        if call is None:
+            return await run()
+        execute = partial(self._execute, ctx, call, args, tool, run)
+        return await self._recorded(ctx, call, execute)
 
     async def _recorded(
         self,
         ctx: RunContext[Any],
         call: messages.ToolCallPart,
-        args: dict[str, Any],
-        by: ToolsetTool[Any] | None,
-        run: Callable[[], Awaitable[Any]],
-    ) -> Any:
-        async def execute() -> Any:
-            return await self._execute(ctx, call, args, by, run)
-
+        execute: Callable[[], Coroutine[Any, Any, object]],
+    ) -> object:
         ended = await as_step("toolledger.call", execute)
         if ended is None:
-            return shown_text(await self._calls.answer(await self._tool(ctx, call)))
+            return shown_text(await self._calls.answer(await self._log.tool(ctx, call)))
         return ended[0]
 
     async def _execute(
@@ -318,9 +284,9 @@ class Ledger(AbstractCapability[Any]):
         args: dict[str, Any],
         by: ToolsetTool[Any] | None,
         run: Callable[[], Awaitable[Any]],
-    ) -> Any:
-        tool = await self._tool(ctx, call, to_run=not ctx.tool_call_approved)
-        asked = _parsed(call).call.arguments
+    ) -> object:
+        tool = await self._log.tool(ctx, call, to_run=not ctx.tool_call_approved)
+        asked = parsed_call(call).call.arguments
         is_given = asked == tool.effective_call.arguments
         decides = ctx.tool_call_approved and type(tool.status) is Pending
         if not decides and _awaits_approval(tool):
@@ -333,7 +299,7 @@ class Ledger(AbstractCapability[Any]):
                 tool = await self._edited(tool, args, decides=decides)
             elif decides:
                 edit = None if is_given else args
-                seen = _seen(ctx.messages, tool)
+                seen = seen_by_host(ctx.messages, tool)
                 tool = await self.chat.approve(tool.id, edit, reason="by the host", seen=seen)
         if not may_run(tool):
             return shown_text(await self._calls.answer(tool))
@@ -365,8 +331,7 @@ class Ledger(AbstractCapability[Any]):
                 "that were decided on; it did not run: take the change out, or approve the call "
                 "with the arguments that are to run"
             )
-        seen = first_seen(tool)
-        return await self.chat.approve(tool.id, edit, reason="edited by the host", seen=seen)
+        return await self._calls.edit(tool, edit)
 
     async def handle_deferred_tool_calls(
         self, ctx: RunContext[Any], *, requests: DeferredToolRequests
@@ -378,7 +343,7 @@ class Ledger(AbstractCapability[Any]):
         results, shown = await self._kept(
             "toolledger.decisions", lambda: self._decisions(ctx, requests.approvals)
         )
-        _keep_seen(ctx.messages, shown)
+        keep_seen(ctx.messages, shown)
         return results if results.approvals else None
 
     async def _decisions(
@@ -387,7 +352,7 @@ class Ledger(AbstractCapability[Any]):
         """Return the decisions on calls, and the revisions that people are asked about, by call."""
         results, shown = DeferredToolResults(), dict[str, str]()
         for call in asked:
-            tool = await self._tool(ctx, call)
+            tool = await self._log.tool(ctx, call)
             shown[tool.id] = str(tool.revision)
             status = tool.status
             if isinstance(status, Approved):
@@ -397,69 +362,6 @@ class Ledger(AbstractCapability[Any]):
                 reason = status.reason or "The tool call was denied."
                 results.approvals[call.tool_call_id] = ToolDenied(reason)
         return results, shown
-
-    # recording
-
-    def _step(self, ctx: RunContext[Any]) -> str:
-        """Return what names a model's response: its run, and the step in it."""
-        run_id = str(ctx.run_id)
-        return f"{self._first_ids.get(run_id, run_id)} {ctx.run_step}"
-
-    async def _record_words(self, step: str, given: Sequence[messages.ModelMessage]) -> None:
-        """Record the system's and the user's words after the last response, if they are new."""
-        said = [part for message in _after_response(given) for part in message.parts]
-        events = [_message_added(part) for part in said if isinstance(part, _WORDS)]
-        if events:
-            await self._calls.record_words(lambda stored: _without_stored(events, stored), step)
-
-    async def _record_response(
-        self, ctx: RunContext[Any], response: messages.ModelResponse
-    ) -> None:
-        step = self._step(ctx)
-        requested_at = self._requested_at.pop(step, None)
-        latency = None if requested_at is None else time.monotonic() - requested_at
-        calls = [p for p in response.tool_calls if (step, p.tool_call_id) not in self._early]
-        parts = [Text(p.content) for p in response.parts if isinstance(p, messages.TextPart)]
-        if calls or parts or not response.tool_calls:
-            (native,) = messages.ModelMessagesTypeAdapter.dump_python([response], mode="json")
-            made = [_parsed(call) for call in calls]
-            said = f"{step} {json.dumps(native['parts'], sort_keys=True)}"  # or it was asked anew
-            responded = _responded(response, latency)
-            await self._calls.record(said, parts, made, native, responded, step)
-
-    async def _record_answers(self, given: Sequence[messages.ModelMessage]) -> None:
-        """Record answers that pydantic-ai gave itself: to unknown tools, output tools, refusals.
-
-        Raises:
-            CallChanged: the host has denied what the call is no longer.
-        """
-        said = [part for message in _after_response(given) for part in message.parts]
-        answers = {p.tool_call_id: p for p in said if isinstance(p, messages.ToolReturnPart)}
-        texts = {call_id: part.model_response_str() for call_id, part in answers.items()}
-        for call_id, tool in (await self._calls.unanswered(texts)).items():
-            part, text = answers[call_id], texts[call_id]
-            if part.outcome == "denied":
-                await self.chat.reject(tool.id, text, seen=_seen(given, tool))
-            elif part.outcome in ("failed", "retried"):
-                await self.chat.fail(tool.id, Failure(ErrorKind.VALIDATION, text))
-            elif part.outcome == "success":
-                await self.chat.complete(tool.id, text, synthetic=True)
-
-    async def _tool(
-        self, ctx: RunContext[Any], call: messages.ToolCallPart, *, to_run: bool = False
-    ) -> Tool:
-        """Return the call in the log, for `running` or as it stands now.
-
-        Where words came first, `run_stream` runs tools before it shows the response: then the call
-        is recorded by itself, and the words after it.
-        """
-        tool = await self._calls.find(call.tool_call_id, as_recorded=to_run)
-        if tool is not None and _is_made_in(ctx.messages, call.tool_call_id):
-            return tool
-        step = self._step(ctx)
-        self._early.add((step, call.tool_call_id))
-        (tool,) = await self._calls.record(f"{step} {call.tool_call_id}", (), [_parsed(call)], None)
-        return tool
 
 
 @dataclass
@@ -476,12 +378,34 @@ class _RecordedToolset(WrapperToolset[Any]):
 
     async def call_tool(
         self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], tool: ToolsetTool[Any]
-    ) -> Any:
+    ) -> object:
         """Run a call; see `Ledger.run_tool`."""
         call = super().call_tool
         return await self.ledger.run_tool(
             ctx, tool_args, tool, lambda: call(name, tool_args, ctx, tool)
         )
+
+
+def _is_child_workflow(tool_def: ToolDefinition) -> bool:
+    """Return whether `DBOSDurability` runs a tool as a workflow of its own."""
+    config = (tool_def.metadata or {}).get("dbos")
+    return isinstance(config, dict) and "child_workflow" in config
+
+
+def _awaits_approval(tool: Tool) -> bool:
+    """Return whether pydantic-ai has to be told that a call is approved, or that it waits."""
+    status = tool.status
+    return isinstance(status, Approved) or (isinstance(status, Pending) and status.needs_decision)
+
+
+def _origin(error: BaseException) -> BaseException:
+    """Return the tool's own exception, under those that pydantic-ai wraps it in."""
+    while isinstance(error, _WRAPPERS) and error.__cause__ is not None:
+        error = error.__cause__
+    return error
+
+
+# arguments
 
 
 def _is_changed(
@@ -515,200 +439,3 @@ def _is_same(one: dict[str, Any], other: dict[str, Any], name: str) -> bool:
         return bool(one.get(name, _MISSING) == other.get(name, _MISSING))
     except Exception:  # noqa: BLE001 - a class of the host, such as an array, may raise anything
         return False
-
-
-def _responded(response: messages.ModelResponse, latency: float | None) -> ModelResponded:
-    """Return what a response says of itself, and the `latency` in seconds with which it came."""
-    used = response.usage
-    own = (response.provider_details or {}).get("finish_reason")  # pydantic-ai has no name for some
-    return ModelResponded(
-        provider=response.provider_name,
-        model=response.model_name,
-        response_id=response.provider_response_id,
-        finish_reason=response.finish_reason or (own if isinstance(own, str) else None),
-        usage=Usage.stated(
-            [used.input_tokens],
-            [used.output_tokens],
-            [used.cache_read_tokens],
-            [used.output_reasoning_tokens],
-        )
-        if used.has_values()
-        else None,
-        latency=in_microseconds("latency", latency),
-    )
-
-
-def _is_made_in(given: Sequence[messages.ModelMessage], call_id: str) -> bool:
-    """Return whether the last response makes a call."""
-    last = _last_response(given)
-    return last is not None and any(part.tool_call_id == call_id for part in last.tool_calls)
-
-
-def _parsed(call: messages.ToolCallPart) -> ParsedCall:
-    return ParsedCall(call.tool_call_id, function_call(call.tool_name, call.args or {}))
-
-
-def _is_child_workflow(tool_def: ToolDefinition) -> bool:
-    """Return whether `DBOSDurability` runs a tool as a workflow of its own."""
-    config = (tool_def.metadata or {}).get("dbos")
-    return isinstance(config, dict) and "child_workflow" in config
-
-
-def _awaits_approval(tool: Tool) -> bool:
-    """Return whether pydantic-ai has to be told that a call is approved, or that it waits."""
-    status = tool.status
-    return isinstance(status, Approved) or (isinstance(status, Pending) and status.needs_decision)
-
-
-def _last_response(given: Sequence[messages.ModelMessage]) -> messages.ModelResponse | None:
-    return next((m for m in reversed(given) if isinstance(m, messages.ModelResponse)), None)
-
-
-def _keep_seen(given: Sequence[messages.ModelMessage], shown: dict[str, str]) -> None:
-    """Keep the revisions that people are asked about with the response that made the calls."""
-    response = _last_response(given)
-    if response is not None and shown:
-        before = response.metadata or {}
-        response.metadata = {**before, _SEEN: {**before.get(_SEEN, {}), **shown}}
-
-
-def _seen(given: Sequence[messages.ModelMessage], tool: Tool) -> str | Revision:
-    """Return what a person was asked about a call; without a note, what the model asked for."""
-    response = _last_response(given)
-    kept = ((response and response.metadata) or {}).get(_SEEN, {})
-    return kept.get(tool.id) or first_seen(tool)
-
-
-def _origin(error: BaseException) -> BaseException:
-    """Return the tool's own exception, under those that pydantic-ai wraps it in."""
-    while isinstance(error, _WRAPPERS) and error.__cause__ is not None:
-        error = error.__cause__
-    return error
-
-
-# words to events and back
-
-_WORDS = (messages.SystemPromptPart, messages.UserPromptPart)
-
-
-@cache
-def _user_content() -> TypeAdapter[list[messages.UserContent]]:
-    return TypeAdapter(list[messages.UserContent])
-
-
-def _after_response(given: Sequence[messages.ModelMessage]) -> list[messages.ModelMessage]:
-    """Return the messages after the model's last response."""
-    after: list[messages.ModelMessage] = []
-    for message in given:
-        after = [] if isinstance(message, messages.ModelResponse) else [*after, message]
-    return after
-
-
-def _without_stored(
-    said: Sequence[MessageAdded], stored: Sequence[MessageAdded]
-) -> Sequence[MessageAdded]:
-    """Return words without those at their beginning that are stored."""
-    known = 0
-    for new, there in zip(said, stored, strict=False):
-        if (new.role, new.parts) != (there.role, there.parts):
-            break
-        known += 1
-    return said[known:]
-
-
-def _message_added(part: messages.SystemPromptPart | messages.UserPromptPart) -> MessageAdded:
-    if isinstance(part, messages.SystemPromptPart):
-        return MessageAdded("system", (Text(part.content),))
-    content = [part.content] if isinstance(part.content, str) else part.content
-    return MessageAdded("user", tuple(_part(item) for item in content))
-
-
-def _part(item: messages.UserContent) -> Part:
-    if isinstance(item, str):
-        return Text(item)
-    if isinstance(item, messages.ImageUrl):
-        return Image(url=item.url)
-    if isinstance(item, messages.DocumentUrl):
-        return Document(url=item.url)
-    if isinstance(item, messages.BinaryContent) and not item.vendor_metadata:
-        data = b64encode(item.data).decode()
-        if item.is_image:
-            return Image(data=data, media_type=item.media_type)
-        if item.media_type == _PDF:
-            return Document(data=data)
-    return Opaque(FRAMEWORK, _user_content().dump_python([item], mode="json")[0])
-
-
-def _content(part: Part) -> messages.UserContent:
-    if isinstance(part, Image):
-        if part.url is not None:
-            return messages.ImageUrl(part.url)
-        return messages.BinaryContent(
-            b64decode(part.data or ""), media_type=part.media_type or _PNG
-        )
-    if isinstance(part, Document):
-        if part.url is not None:
-            return messages.DocumentUrl(part.url)
-        return messages.BinaryContent(b64decode(part.data or ""), media_type=_PDF)
-    if isinstance(part, Opaque) and part.provider == FRAMEWORK:
-        return _user_content().validate_python([part.data])[0]
-    return plain_text((part,), [])
-
-
-_PDF = "application/pdf"
-_PNG = "image/png"
-
-
-def _messages(turns: Sequence[Turn]) -> Iterator[messages.ModelMessage]:
-    """Yield turns as pydantic-ai's messages; the answers of a turn's calls follow it."""
-    for turn in turns:
-        if turn.hidden:
-            continue
-        if turn.role == "system":
-            yield messages.ModelRequest([messages.SystemPromptPart(plain_text(turn.parts, []))])
-        elif turn.role != "assistant":
-            content = [_content(part) for part in turn.parts]
-            said = content[0] if len(content) == 1 and isinstance(content[0], str) else content
-            yield messages.ModelRequest([messages.UserPromptPart(said)])
-        else:
-            calls = [call for call in turn.calls if not call.hidden]
-            response = _response(turn, calls)
-            if response.parts:
-                yield response
-            if calls:
-                yield messages.ModelRequest([_returned(call) for call in calls])
-
-
-def _response(turn: Turn, calls: Sequence[Call]) -> messages.ModelResponse:
-    """Return a response as pydantic-ai had it, without the calls that are not shown."""
-    if turn.provider == FRAMEWORK and turn.native is not None:
-        (own,) = messages.ModelMessagesTypeAdapter.validate_python([turn.native])
-        if isinstance(own, messages.ModelResponse):
-            shown = {call.provider_id or call.id for call in calls}
-            parts = [
-                part
-                for part in own.parts
-                if not isinstance(part, messages.ToolCallPart) or part.tool_call_id in shown
-            ]
-            return replace(own, parts=parts)
-    text = plain_text(turn.parts, [])
-    said = [messages.TextPart(text)] if text else []
-    made = [messages.ToolCallPart(c.name, _written(c), c.provider_id or c.id) for c in calls]
-    return messages.ModelResponse([*said, *made])
-
-
-def _written(call: Call) -> str | dict[str, Any]:
-    """Return the arguments of a call as pydantic-ai takes them."""
-    if call.raw is not None:
-        return call.raw
-    return call.arguments if isinstance(call.arguments, dict) else {}
-
-
-def _returned(call: Call) -> messages.ToolReturnPart:
-    answer = call.answer
-    return messages.ToolReturnPart(
-        call.name,
-        shown_text(answer),
-        call.provider_id or call.id,
-        outcome="failed" if answer.is_error else "success",
-    )

@@ -10,9 +10,9 @@
 3. strands checks arguments inside the tool's own stream: refused arguments fail an attempt that
    has begun, with kind `validation`.
 4. A call of a tool in `needs_approval` interrupts the agent before it starts. A decision in the log
-   (`chat.approve`, `chat.reject`) is what `resume` goes on with. strands gives an answer to the
-   interrupt of the same name: that about a call that has changed has the revision in its name.
-5. The arguments that run are those of the log. What a hook has changed before is an edit: of a call
+   (`chat.approve`, `chat.reject`) is what `resume` continues with. strands gives an answer to the
+   interrupt of the same name: the one about a call that has changed has the revision in its name.
+5. The arguments that run are the log's. What a hook has changed before is an edit: of a call
    that needs a decision it takes that, made on them.
 6. `resume` gives strands the last response again, so that strands itself runs the calls that are
    open. Calls with a recorded answer do not run again.
@@ -27,18 +27,19 @@ from typing import TYPE_CHECKING, Any, Final
 from eventstore.aio.conversation import AsyncConversation
 from eventstore.domain.decision_errors import CallChanged
 from eventstore.domain.failure import ErrorKind, Failure
-from eventstore.domain.statuses import Approved, Failed, Pending
+from eventstore.domain.statuses import Failed, Pending
+from eventstore.integrations.call_starts import awaits_attempt, may_run
 from eventstore.integrations.extras import missing_extra
-from eventstore.integrations.mcp_failures import remote_failure
-from eventstore.integrations.recorded_calls import (
-    AsyncRecordedCalls,
+from eventstore.integrations.host_answers import (
     first_seen,
     host_edit,
-    is_done,
-    may_run,
     seen_at_pause,
     seen_unedited,
     shown_revision,
+)
+from eventstore.integrations.mcp_failures import remote_failure
+from eventstore.integrations.recorded_calls import (
+    AsyncRecordedCalls,
     shown_text,
     validation_failure,
 )
@@ -59,18 +60,21 @@ except ImportError as error:
     raise missing_extra("strands", error) from error
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Collection
+    from collections.abc import AsyncGenerator, Callable, Collection
 
     from strands import Agent
     from strands.agent import AgentResult
     from strands.middleware.stages import ExecuteToolContext
-    from strands.types.tools import AgentTool
+    from strands.types.content import Messages
+    from strands.types.events import TypedEvent
+    from strands.types.tools import AgentTool, ToolResult, ToolUse
 
     from eventstore.aio.attempt import AsyncAttempt
     from eventstore.domain.revision import Revision
     from eventstore.domain.tool import Tool
 
-    Next = Callable[[ExecuteToolContext], AsyncIterator[Any]]
+    Events = AsyncGenerator[TypedEvent, None]
+    Next = Callable[[ExecuteToolContext], Events]
 
 PROVIDER: Final = "bedrock"
 """The form of the messages of strands, whichever model it asks."""
@@ -96,10 +100,6 @@ class Ledger(Plugin):
         read_only: Collection[str] = (),
     ) -> None:
         super().__init__()
-        if not isinstance(chat, AsyncConversation):
-            raise TypeError(
-                f"chat is {chat!r}: open the log with AsyncEventStore, which serves agent(...), too"
-            )
         self.chat = chat
         self._calls = AsyncRecordedCalls(chat, "strands", needs_approval, read_only)
         self._needs_approval = frozenset(needs_approval)
@@ -114,23 +114,20 @@ class Ledger(Plugin):
         return await self._calls.items(PROVIDER)
 
     async def resume(self, agent: Agent, **options: Any) -> AgentResult | None:
-        """Let an agent go on after a crash, or after a decision; its `messages` become the log's.
+        """Continue an agent after a crash, or after a decision; its `messages` become the log's.
 
         The calls of the last turn that may start run first. Then the model is asked. A result with
         `interrupts` still waits for a person. None if the model has had the last word: nothing is
         done. `options` go to `agent.invoke_async`.
 
         Raises:
-            CallUnderWay: another worker is at a call; nothing is done.
+            CallUnderWay: another worker executes a call; nothing is done.
         """
-        await self._calls.check_no_other_worker()
-        turns = await self._calls.turns()
-        if is_done(turns):
+        turns = await self._calls.turns_to_resume()
+        if not turns:
             return None
-        tools = await self.chat.tools()
         messages = await self.history()
-        last = [tools[call.id].status for call in turns[-1].calls]
-        if any(isinstance(status, Pending | Approved) for status in last):
+        if any(awaits_attempt(tool) for tool in await self._calls.last_calls(turns)):
             messages.pop()  # its answers: strands runs the calls of the last message
         agent.messages[:] = messages
         # To an agent that has asked, strands wants a list of answers: the log has them.
@@ -157,7 +154,7 @@ class Ledger(Plugin):
         if event.stop_response is not None:
             self._stop_reason = event.stop_response.stop_reason
 
-    async def _answer_errors(self, messages: list[Any]) -> None:
+    async def _answer_errors(self, messages: Messages) -> None:
         """Give the log's answers in place of errors that strands has kept, or made up.
 
         A session manager of strands says "interrupted" of each call of a turn that broke off.
@@ -198,7 +195,7 @@ class Ledger(Plugin):
         tools = await self.chat.record(whole, PROVIDER, latency=latency)
         self._calls.know(tools)
 
-    async def _record_answer(self, tool: Tool, result: Any) -> None:
+    async def _record_answer(self, tool: Tool, result: ToolResult) -> None:
         """Record the answer to a call that no tool gave: its name or its arguments are refused."""
         if result["status"] == "error":
             await self.chat.fail(tool.id, Failure(ErrorKind.VALIDATION, _text(result)))
@@ -210,10 +207,10 @@ class Ledger(Plugin):
         if event.cancel_message is None:
             return
         tool = await self._calls.find(event.tool_use["toolUseId"])
-        if tool is not None and isinstance(tool.status, Pending | Approved):
+        if tool is not None and awaits_attempt(tool):
             await self.chat.reject(tool.id, event.cancel_message, seen=seen_unedited(tool))
 
-    async def _execute(self, context: ExecuteToolContext, proceed: Next) -> AsyncIterator[Any]:
+    async def _execute(self, context: ExecuteToolContext, proceed: Next) -> Events:
         """Run a call between its start and its end; one that ran before gives its answer."""
         needs_decision = context.tool_use["name"] in self._needs_approval
         tool = await self._calls.find(context.tool_use["toolUseId"], as_recorded=not needs_decision)
@@ -233,10 +230,11 @@ class Ledger(Plugin):
                 async for event in self._execute(context, proceed):
                     yield event
                 return
-            use = {**context.tool_use, "input": attempt.arguments}
+            use: ToolUse = {**context.tool_use, "input": attempt.arguments}
             errors: list[Exception] = []
             watched = _watched(context.tool, errors)
             async for event in proceed(context.replace(tool=watched, tool_use=use)):
+                shown = event
                 if isinstance(event, ToolInterruptEvent):
                     self._interrupted[tool.id] = seen_at_pause(attempt.tool)
                     await attempt.pause(reason=event.interrupts[0].name)
@@ -245,8 +243,8 @@ class Ledger(Plugin):
                     self._failed_in[tool.id] = cycle
                     if attempt.tool.in_doubt:
                         answer = await self._answered(attempt.tool, context)
-                        event = ToolResultEvent(answer, exception=event.exception)  # noqa: PLW2901
-                yield event
+                        shown = ToolResultEvent(answer, exception=event.exception)
+                yield shown
 
     async def _decided(self, tool: Tool, context: ExecuteToolContext) -> Tool:
         """Return a call once it is decided on; one that waits interrupts the agent."""
@@ -258,9 +256,8 @@ class Ledger(Plugin):
         interrupted = self._interrupted.pop(tool.id, None)
         if status.needs_decision and interrupted == tool.revision:  # strands has the response
             return await self.chat.approve(tool.id, reason="the agent went on", seen=tool)
-        if not needs_decision:
-            seen = first_seen(tool)
-            return await self.chat.approve(tool.id, edited, reason="edited by the host", seen=seen)
+        if edited is not None and not needs_decision:
+            return await self._calls.edit(tool, edited)
         name, shown = "toolledger-approval", shown_revision(tool, edited)
         if shown != first_seen(tool):
             name = f"{name} {shown}"
@@ -275,7 +272,7 @@ class Ledger(Plugin):
         except CallChanged as changed:
             return await self._decided(changed.now, context)
 
-    async def _answered(self, tool: Tool, context: ExecuteToolContext) -> Any:
+    async def _answered(self, tool: Tool, context: ExecuteToolContext) -> ToolResult:
         """Return the recorded answer of a call as a result of strands."""
         answer = await self._calls.answer(tool)
         return {
@@ -313,7 +310,7 @@ def _watched(tool: Any, errors: list[Exception]) -> AgentTool:
     copied, client = copy.copy(tool), copy.copy(tool.mcp_client)
     answer = client._handle_tool_execution_error  # noqa: SLF001 - nothing public has the exception
 
-    def answer_kept(tool_use_id: str, exception: Exception) -> Any:
+    def answer_kept(tool_use_id: str, exception: Exception) -> ToolResult:
         errors.append(exception)
         return answer(tool_use_id, exception)
 
@@ -336,7 +333,7 @@ def _remote_failure(
     return remote_failure(error)
 
 
-def _value(result: Any) -> Any:
+def _value(result: ToolResult) -> object:
     """Return what a tool returned: the text or the JSON value of one block, or all blocks."""
     content = result["content"]
     if len(content) == 1:
@@ -346,6 +343,6 @@ def _value(result: Any) -> Any:
     return content
 
 
-def _text(result: Any) -> str:
+def _text(result: ToolResult) -> str:
     """Return a result's words."""
     return "\n".join(block["text"] for block in result["content"] if "text" in block)

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from integrations.scenes import Played
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
 from langchain_core.messages.tool import tool_call_chunk
@@ -15,8 +16,10 @@ from langgraph.types import Command
 from pydantic import Field
 
 if TYPE_CHECKING:
-    from integrations.scenes import Said, Tools
+    from integrations.scenes import Play, Said, Tools
     from langchain_core.messages.ai import UsageMetadata
+
+    from eventstore.integrations.langgraph import Ledger
 
 USED: UsageMetadata = {"input_tokens": 9, "output_tokens": 4, "total_tokens": 13}
 """What each response says of itself."""
@@ -91,14 +94,27 @@ def lang_tools(tools: Tools) -> list[BaseTool]:
     ]
 
 
-async def questions_after(answer: bool, graph: Any, config: Any) -> str:
-    """Return what a graph asks after the host's answer, which its text has for the person."""
-    result = await graph.ainvoke(Command(resume=answer), config)
-    return str([asked.value for asked in result.get("__interrupt__", ())])
-
-
-async def streamed_text(graph: Any, given: Any, config: Any) -> str:
-    """Return the text that a graph streams."""
-    stream = graph.astream(given, config, stream_mode="messages")
-    chunks = [chunk async for chunk, _ in stream if isinstance(chunk, AIMessageChunk)]
-    return "".join(chunk.text for chunk in chunks)
+async def played(
+    play: Play, tools: Tools, ledger: Ledger, graph: Any, model: ScriptedModel
+) -> Played:
+    """Play a scene, or its second half, with a graph of LangGraph or an agent of LangChain."""
+    config: Any = {"configurable": {"thread_id": play.chat}}
+    if play.kill:
+        config["max_concurrency"] = 1
+    given: Any = {"messages": [("user", play.prompt)]}
+    if play.prompt is None:
+        result = await ledger.aresume(graph, config)
+        if result is None:
+            return Played()
+    elif play.streamed:
+        stream = graph.astream(given, config, stream_mode="messages")
+        chunks = [chunk async for chunk, _ in stream if isinstance(chunk, AIMessageChunk)]
+        return Played("".join(chunk.text for chunk in chunks))
+    else:
+        result = await graph.ainvoke(given, config)
+    if play.answer is not None:
+        tools.change_mail()
+        result = await graph.ainvoke(Command(resume=play.answer), config)
+        return Played(shown=str([asked.value for asked in result.get("__interrupt__", ())]))
+    text = "" if "__interrupt__" in result else str(result["messages"][-1].text)
+    return Played(text, model.asked)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from integrations.langchain_model import ScriptedModel, lang_tools, questions_after, streamed_text
-from integrations.scenes import Play, Played, Tools
+from integrations.langchain_model import ScriptedModel, lang_tools, played
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.graph import END, START, MessagesState, StateGraph
@@ -13,6 +12,9 @@ from langgraph.types import Send
 
 from eventstore import AsyncEventStore
 from eventstore.integrations.langgraph import Ledger
+
+if TYPE_CHECKING:
+    from integrations.scenes import Play, Played, Tools
 
 _SAVERS: dict[str, InMemorySaver] = {}
 """The checkpointers that are kept from one run to the next, by the log beside them."""
@@ -35,9 +37,6 @@ def graph_of(ledger: Ledger, model: ScriptedModel, tools: Tools) -> StateGraph[A
 
 async def play(play: Play, tools: Tools) -> Played:
     """Play a scene, or its second half."""
-    config: Any = {"configurable": {"thread_id": play.chat}}
-    if play.kill:
-        config["max_concurrency"] = 1
     checkpoints = play.url.removeprefix("sqlite:///") + ".checkpoints"
     async with (
         AsyncEventStore.open(play.url) as store,
@@ -48,18 +47,4 @@ async def play(play: Play, tools: Tools) -> Played:
         # A run that is cancelled in the middle of a checkpoint leaves LangGraph's file locked.
         own = _SAVERS.setdefault(play.url, InMemorySaver()) if play.kept else saver
         graph = graph_of(ledger, model, tools).compile(checkpointer=own)
-        given: Any = {"messages": [("user", play.prompt)]}
-        if play.prompt is None:
-            resumed = await ledger.aresume(graph, config)
-            if resumed is None:
-                return Played()
-            result = resumed
-        elif play.streamed:
-            return Played(await streamed_text(graph, given, config))
-        else:
-            result = await graph.ainvoke(given, config)
-        if play.answer is not None:
-            tools.change_mail()
-            return Played(shown=await questions_after(play.answer, graph, config))
-    text = "" if "__interrupt__" in result else str(result["messages"][-1].text)
-    return Played(text, model.asked)
+        return await played(play, tools, ledger, graph, model)

@@ -33,7 +33,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import msgspec
 import pytest
@@ -41,6 +41,7 @@ from support import unmeasured
 
 from eventstore import (
     Approved,
+    AsyncEventStore,
     CallUnderWay,
     Completed,
     Conversation,
@@ -59,6 +60,9 @@ from eventstore import (
 )
 from eventstore.integrations.recorded_calls import RecordedCalls
 from projections import model_history, pending_approvals, usage_statistics
+
+L = TypeVar("L")
+T = TypeVar("T")
 
 TESTS = Path(__file__).parents[1]
 CHAT = "support-42"
@@ -234,6 +238,8 @@ class Scenes:
     """Whether the integration knows when a model is asked."""
     attempts_of_bad_arguments: ClassVar[int] = 0
     """1 where the framework checks arguments inside the tool's own invocation."""
+    failure: ClassVar[tuple[str | None, str]] = ("ConnectionRefusedError", "carrier down")
+    """The exception and the message that are recorded of a tool's error."""
     calls_that_were_cut_off: ClassVar[int] = 1
     """0 where the framework takes such calls out of the response."""
 
@@ -252,8 +258,8 @@ class Scenes:
             chat = store.conversation(CHAT)
             failed, refunded, found = chat.tools.values()
             assert isinstance(failed.status, Failed)
-            assert failed.status.failure.exception == "ConnectionRefusedError"
-            assert failed.status.failure.message == "carrier down"
+            recorded = failed.status.failure
+            assert (recorded.exception, recorded.message) == self.failure
             assert isinstance(refunded.status, Completed)
             assert refunded.response is not None
             assert refunded.response.result == "refunded 1.5"
@@ -664,6 +670,18 @@ def effects_of(url: str) -> list[tuple[str, Any, dict[str, str]]]:
 def url_in(folder: Path) -> str:
     """Return the URL of the scene's log."""
     return f"sqlite:///{folder / 'agent.db'}"
+
+
+def with_ledger(
+    ledger: Callable[..., L], url: str, scene: Callable[[L], Awaitable[T]], **options: Any
+) -> T:
+    """Run a scene with a ledger on one conversation of a log, and return its result."""
+
+    async def main() -> T:
+        async with AsyncEventStore.open(url) as store:
+            return await scene(ledger(store.conversation("c"), **options))
+
+    return asyncio.run(main())
 
 
 async def as_coroutine(played: Awaitable[Played]) -> Played:

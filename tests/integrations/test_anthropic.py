@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-from integrations.scenes import DONE, Said, Scenes, url_in
+from integrations.scenes import DONE, Said, Scenes
 from support.frameworks import required
 
 required("anthropic.lib.tools")
@@ -15,7 +13,7 @@ required("anthropic.lib.tools")
 from anthropic import beta_async_tool, beta_tool
 from integrations.anthropic_transport import ScriptedAPI
 
-from eventstore import Completed, Conversation, EventStore, Failed, Pending
+from eventstore import Completed, Conversation, Failed, Pending
 from eventstore.integrations.anthropic import Ledger
 
 OPTIONS: Any = {"model": "claude-opus-4-8", "max_tokens": 1000}
@@ -26,13 +24,6 @@ class TestAnthropic(Scenes):
 
     framework = "anthropic"
     attempts_of_bad_arguments = 1
-
-
-@pytest.fixture
-def chat(tmp_path: Path) -> Iterator[Conversation]:
-    """Return a conversation of the blocking store."""
-    with EventStore.open(url_in(tmp_path)) as store:
-        yield store.conversation("c")
 
 
 @beta_tool

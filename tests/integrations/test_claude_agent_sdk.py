@@ -42,7 +42,7 @@ from integrations.play_claude_agent_sdk import options_of
 from eventstore import AsyncEventStore, Completed, EventStore, Failed, Rejected, Running
 from eventstore.domain.doubt import MAY_HAVE_TAKEN_EFFECT
 from eventstore.integrations.claude_agent_sdk import Ledger, with_doubts
-from projections import model_history, usage_statistics
+from projections import model_history
 
 long_tier = pytest.mark.skipif(not LONG, reason="takes several seconds: set TOOLLEDGER_LONG=1")
 
@@ -52,6 +52,7 @@ class TestClaudeAgentSDK(Scenes):
 
     framework = "claude_agent_sdk"
     sees_requests = False
+    failure = (None, "carrier down")  # Claude Code gives the text alone
     attempts_of_bad_arguments = 1
 
     @pytest.mark.parametrize("allowed", ["ann"])
@@ -66,31 +67,6 @@ class TestClaudeAgentSDK(Scenes):
             assert isinstance(second.status, Failed)
             assert second.status.failure.code == "not_run"
         assert effects_of(url) == []
-
-    def test_a_failed_call_is_asked_again(self, tmp_path: Path) -> None:
-        """The error's text is kept, which is all that Claude Code gives, and the usage."""
-        script = (
-            Said("flaky", ((*FIND_7, "call_a"), (*REFUND, "call_b"))),
-            Said("", ((*FIND_7, "call_c"),)),
-            Said(DONE),
-        )
-        url = url_in(tmp_path)
-        assert self._play(Play(url=url, script=script)).text == DONE
-        with EventStore.open(url) as store:
-            chat = store.conversation("support-42")
-            failed, refunded, found = chat.tools.values()
-            assert isinstance(failed.status, Failed)
-            assert failed.status.failure.message == "carrier down"
-            assert refunded.response is not None
-            assert refunded.response.result == "refunded 1.5"
-            assert isinstance(found.status, Completed)
-            total = usage_statistics(chat.events()).overall
-            assert (total.responses, total.usage.input_tokens, total.usage.output_tokens) == (
-                3,
-                27,
-                12,
-            )
-            check(url, chat, ["find_order", "find_order", "refund"])
 
     @long_tier
     def test_bad_arguments_start_nothing(self, tmp_path: Path) -> None:
@@ -287,9 +263,3 @@ def test_a_hook_of_the_host_edits_or_rejects_a_call(tmp_path: Path, says: str) -
         assert isinstance(call.status, Rejected)
         assert (call.status.reason, call.attempts, ran) == ("too much", 0, [])
         assert "too much" in asked
-
-
-def test_a_conversation_of_the_blocking_store_is_refused() -> None:
-    """The error names the store to open."""
-    with EventStore.open("sqlite://") as store, pytest.raises(TypeError, match="AsyncEventStore"):
-        Ledger(store.conversation("c"))  # type: ignore[arg-type]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from integrations.scenes import DONE, Said, ScenesWithDecisions, url_in
+from integrations.scenes import DONE, Said, ScenesWithDecisions, url_in, with_ledger
 from support.frameworks import required
 
 required("google.adk")
@@ -29,9 +30,7 @@ from mcp.types import CallToolResult, TextContent
 from mcp.types import Tool as ServerTool
 
 from eventstore import (
-    AsyncEventStore,
     Completed,
-    EventStore,
     Failed,
     Pending,
     Rejected,
@@ -95,14 +94,7 @@ class Shop:
         return (await self.ledger.chat.tools())[call_id]
 
 
-def played(url: str, scene: Callable[[Ledger], Awaitable[None]], **options: Any) -> None:
-    """Run a scene with a ledger on one conversation of a log."""
-
-    async def main() -> None:
-        async with AsyncEventStore.open(url) as store:
-            await scene(Ledger(store.conversation("c"), **options))
-
-    asyncio.run(main())
+played = partial(with_ledger, Ledger)
 
 
 def texts(prompt: list[types.Content]) -> list[str]:
@@ -400,7 +392,7 @@ def test_two_sessions_at_once_are_refused(tmp_path: Path) -> None:
         async with contextlib.aclosing(run) as events:
             assert await anext(events)
         overtaken.set()
-        with pytest.raises(RuntimeError, match="runs beside 'other'"):
+        with pytest.raises(RuntimeError, match="runs while 'other' does"):
             await first
 
     played(url_in(tmp_path), scene)
@@ -568,9 +560,3 @@ def test_a_plugin_that_refuses_a_call_rejects_it() -> None:
         assert (call.status.reason, call.status.source) == ("above the limit", "hook")
 
     played("sqlite://", scene)
-
-
-def test_a_conversation_of_the_blocking_store_is_refused() -> None:
-    """The error names the store to open."""
-    with EventStore.open("sqlite://") as store, pytest.raises(TypeError, match="AsyncEventStore"):
-        Ledger(store.conversation("c"))  # type: ignore[arg-type]

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-from integrations.scenes import DONE, Said, ScenesWithDecisions, url_in
+from integrations.scenes import DONE, Said, ScenesWithDecisions
 from support.frameworks import required
 
 required("langchain")
@@ -25,7 +23,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 from pydantic import BaseModel
 
-from eventstore import CallChanged, Completed, Conversation, EventStore, Failed, Rejected
+from eventstore import CallChanged, Completed, Conversation, Failed, Rejected
 from eventstore.domain.doubt import MAY_HAVE_TAKEN_EFFECT
 from eventstore.integrations.langchain import Ledger
 
@@ -39,13 +37,6 @@ class TestLangChain(ScenesWithDecisions):
 
     framework = "langchain"
     attempts_of_bad_arguments = 1
-
-
-@pytest.fixture
-def chat(tmp_path: Path) -> Iterator[Conversation]:
-    """Return a conversation of the blocking store."""
-    with EventStore.open(url_in(tmp_path)) as store:
-        yield store.conversation("c")
 
 
 def lost(number: int) -> str:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import pytest
-from integrations.scenes import DONE, Said, ScenesWithDecisions, url_in
+from integrations.scenes import DONE, Said, ScenesWithDecisions
 from support.frameworks import required
 
 required("langgraph.checkpoint.sqlite")
@@ -42,13 +40,6 @@ class TestLangGraph(ScenesWithDecisions):
 
     framework = "langgraph"
     attempts_of_bad_arguments = 1
-
-
-@pytest.fixture
-def chat(tmp_path: Path) -> Iterator[Conversation]:
-    """Return a conversation of the blocking store."""
-    with EventStore.open(url_in(tmp_path)) as store:
-        yield store.conversation("c")
 
 
 def compiled(ledger: Ledger, script: list[Said], *tools: Any, **options: Any) -> Any:
@@ -153,7 +144,9 @@ def test_an_answer_to_a_tool_is_for_what_it_has_asked_about(chat: Conversation) 
 
 
 @pytest.mark.parametrize("answer", [True, False])
-def test_a_host_may_decide_with_a_command(tmp_path: Path, chat: Conversation, answer: bool) -> None:
+def test_a_host_may_decide_with_a_command(
+    store: EventStore, chat: Conversation, answer: bool
+) -> None:
     """A call of a tool that needs an approval is decided by the value that resumes the graph."""
 
     def mail(to: str) -> str:
@@ -163,8 +156,7 @@ def test_a_host_may_decide_with_a_command(tmp_path: Path, chat: Conversation, an
     script = [Said("", (("mail", '{"to": "ann"}', "m"),)), Said(DONE)]
     graph = compiled(Ledger(chat, needs_approval=["mail"]), script, mail)
     assert "__interrupt__" in graph.invoke(ASKS, THREAD)
-    with EventStore.open(url_in(tmp_path)) as store:
-        assert [waiting.call_id for waiting in pending_approvals(store)] == ["m"]
+    assert [waiting.call_id for waiting in pending_approvals(store)] == ["m"]
     graph.invoke(Command(resume=answer), THREAD)
     assert type(chat.tools["m"].status) is (Completed if answer else Rejected)
 

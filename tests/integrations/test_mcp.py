@@ -9,13 +9,7 @@ from typing import Any
 
 import pytest
 from integrations.scenes import (
-    DONE,
-    FIND_7,
-    REFUND,
-    Play,
-    Said,
     Scenes,
-    check,
     url_in,
 )
 from support.frameworks import required
@@ -28,7 +22,7 @@ from mcp.server.mcpserver import MCPServer
 from mcp.types import CallToolResult, EmbeddedResource, ImageContent, TextContent
 from mcp.types import TextResourceContents as Resource
 
-from eventstore import AsyncDispatcher, AsyncEventStore, Completed, EventStore, Failed, Tool
+from eventstore import AsyncDispatcher, AsyncEventStore, Completed, Failed, Tool
 from eventstore.integrations.mcp import tools_of
 from projections import model_history
 
@@ -40,28 +34,10 @@ class TestMcp(Scenes):
 
     framework = "mcp"
     asks_a_model = False
-
-    def test_a_failed_call_is_asked_again(self, tmp_path: Path) -> None:
-        """The server's text is kept; the class of its exception does not cross the wire."""
-        script = (
-            Said("flaky", ((*FIND_7, "call_a"), (*REFUND, "call_b"))),
-            Said("", ((*FIND_7, "call_c"),)),
-            Said(DONE),
-        )
-        url = url_in(tmp_path)
-        assert self._play(Play(url=url, script=script)).text == DONE
-        with EventStore.open(url) as store:
-            chat = store.conversation("support-42")
-            failed, refunded, found = chat.tools.values()
-            assert isinstance(failed.status, Failed)
-            assert failed.status.failure.exception == (
-                "eventstore.integrations.mcp.RemoteToolError"
-            )
-            assert failed.status.failure.message == "Error executing tool find_order"
-            assert refunded.response is not None
-            assert refunded.response.result == "refunded 1.5"
-            assert isinstance(found.status, Completed)
-            check(url, chat, ["find_order", "find_order", "refund"])
+    failure = (  # no class of an exception crosses the wire
+        "eventstore.integrations.mcp.RemoteToolError",
+        "Error executing tool find_order",
+    )
 
 
 def server_of() -> MCPServer:

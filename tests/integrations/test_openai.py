@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from integrations.scenes import DONE, Said, Scenes, url_in
+from integrations.scenes import DONE, Said, Scenes
 from support.frameworks import required
 
 required("openai.types.responses")
 
 from integrations.openai_transport import ScriptedAPI
 
-from eventstore import Completed, Conversation, EventStore, Failed, FunctionTool, Pending
+from eventstore import Completed, Conversation, Failed, FunctionTool, Pending
 from eventstore.integrations.openai import Ledger
 
 Api = Callable[..., Any]
@@ -32,13 +31,6 @@ class TestCompletions(Scenes):
     """The scenes with `Ledger.completions`."""
 
     framework = "openai_chat"
-
-
-@pytest.fixture
-def chat(tmp_path: Path) -> Iterator[Conversation]:
-    """Return a conversation of the blocking store."""
-    with EventStore.open(url_in(tmp_path)) as store:
-        yield store.conversation("c")
 
 
 def lost(number: int) -> str:

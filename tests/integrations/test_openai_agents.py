@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from integrations.scenes import ScenesWithoutReads, url_in
+from integrations.scenes import ScenesWithoutReads, url_in, with_ledger
 from support.frameworks import required
 
 required("agents")
@@ -48,15 +49,8 @@ class TestOpenAIAgents(ScenesWithoutReads):
         pytest.skip("no member of its responses says so")
 
 
-def with_ledger(url: str, scene: Any) -> Any:
-    """Run a scene with a ledger on one conversation of a log, and return its result."""
-    set_tracing_disabled(disabled=True)
-
-    async def main() -> Any:
-        async with AsyncEventStore.open(url) as store:
-            return await scene(Ledger(store.conversation("c")))
-
-    return asyncio.run(main())
+set_tracing_disabled(disabled=True)
+played = partial(with_ledger, Ledger)
 
 
 @function_tool
@@ -87,7 +81,7 @@ def test_the_next_run_gets_the_history(tmp_path: Path) -> None:
         said = [r.event.role async for r in ledger.chat.events() if r.event.tag == "message"]
         assert (said.count("user"), len((await ledger.chat.tools()).values())) == (2, 1)
 
-    with_ledger(url_in(tmp_path), scene)
+    played(url_in(tmp_path), scene)
 
 
 def test_a_handoff_does_not_stay_open(tmp_path: Path) -> None:
@@ -101,7 +95,7 @@ def test_a_handoff_does_not_stay_open(tmp_path: Path) -> None:
         assert result.final_output == "Refunded."
         assert isinstance((await ledger.chat.tools())["h"].status, Completed)
 
-    with_ledger(url_in(tmp_path), scene)
+    played(url_in(tmp_path), scene)
 
 
 @pytest.mark.parametrize("by", ["agent", "handoff", "agent of the moment", "circle", "last agent"])
@@ -141,7 +135,7 @@ def test_every_agent_of_a_run_is_recorded(by: str) -> None:
         assert again.final_output == "Lost."
         assert [t.status.name for t in (await ledger.chat.tools()).values()] == ["Completed"] * 3
 
-    with_ledger("sqlite://", scene)
+    played("sqlite://", scene)
 
 
 def test_an_agent_of_another_ledger_is_refused() -> None:
@@ -154,7 +148,7 @@ def test_an_agent_of_another_ledger_is_refused() -> None:
             await ledger.run(agent, "Order 7?")
         assert await ledger.chat.version == 0
 
-    with_ledger("sqlite://", scene)
+    played("sqlite://", scene)
 
 
 @pytest.mark.parametrize("refusal", ["reject_content", "raise_exception"])
@@ -195,7 +189,7 @@ def test_a_guardrail_that_refuses_a_call_rejects_it(refusal: str) -> None:
         assert (tool.status.reason, tool.attempts, checked) == (reason, 0, ['{"number": 8}'])
         assert (tool.status.source, tool.status.by) == ("hook", "policy")
 
-    with_ledger("sqlite://", scene)
+    played("sqlite://", scene)
 
 
 @pytest.mark.parametrize("own", [None, "The bank is slow."])
@@ -219,7 +213,7 @@ def test_the_model_reads_that_a_call_that_timed_out_may_have_taken_effect(own: s
         assert str(output).startswith((own or "Tool 'refund' timed out").removesuffix("."))
         assert str(output).endswith("may have taken effect: check before running it again.")
 
-    with_ledger("sqlite://", scene)
+    played("sqlite://", scene)
 
 
 def test_arguments_that_end_the_run_are_a_failure(tmp_path: Path) -> None:
@@ -238,14 +232,20 @@ def test_arguments_that_end_the_run_are_a_failure(tmp_path: Path) -> None:
         assert isinstance(status, Failed)
         assert status.failure.kind == "validation"
 
-    with_ledger(url_in(tmp_path), scene)
+    played(url_in(tmp_path), scene)
 
 
-def test_a_host_may_decide_with_the_state_of_the_sdk(tmp_path: Path) -> None:
+async def needs_a_person(_: object, __: object, ___: str) -> bool:
+    """Say of any call that a person has to decide on it."""
+    return True
+
+
+@pytest.mark.parametrize("needs_approval", [True, needs_a_person])
+def test_a_host_may_decide_with_the_state_of_the_sdk(tmp_path: Path, needs_approval: Any) -> None:
     """An approval by `RunState.approve` is in the log, before the tool runs."""
     from agents import Runner
 
-    @function_tool(needs_approval=True)
+    @function_tool(needs_approval=needs_approval)
     def mail(to: str) -> str:
         """Send a mail."""
         return f"sent to {to}"
@@ -263,7 +263,7 @@ def test_a_host_may_decide_with_the_state_of_the_sdk(tmp_path: Path) -> None:
         tags = [r.event.tag async for r in ledger.chat.events() if r.call_id == "m"]
         assert tags == ["pending", "approved", "running", "completed"]
 
-    with_ledger(url_in(tmp_path), scene)
+    played(url_in(tmp_path), scene)
 
 
 def test_another_session_is_refused_before_anything_runs(tmp_path: Path) -> None:
@@ -281,7 +281,7 @@ def test_another_session_is_refused_before_anything_runs(tmp_path: Path) -> None
             await ledger.resume(agent, session=SQLiteSession("s"))
         assert await ledger.chat.version == 1
 
-    with_ledger(url_in(tmp_path), scene)
+    played(url_in(tmp_path), scene)
 
 
 def test_a_good_call_beside_an_unknown_tool_goes_on(tmp_path: Path) -> None:
@@ -304,13 +304,7 @@ def test_a_good_call_beside_an_unknown_tool_goes_on(tmp_path: Path) -> None:
         assert isinstance(second.status, Failed)
         assert second.status.failure.kind == "validation"
 
-    with_ledger(url_in(tmp_path), scene)
-
-
-def test_a_conversation_of_the_blocking_store_is_refused() -> None:
-    """The error names the store to open."""
-    with EventStore.open("sqlite://") as store, pytest.raises(TypeError, match="AsyncEventStore"):
-        Ledger(store.conversation("c"))  # type: ignore[arg-type]
+    played(url_in(tmp_path), scene)
 
 
 class InMemory(MCPServerStdio):
@@ -359,7 +353,7 @@ def test_a_call_to_a_server_that_dies_runs_once(tmp_path: Path) -> None:
             assert (len(plan.safe), len(plan.unknown)) == (0, 1)
         assert "Connection closed. This call may have taken effect" in last_output(model)
 
-    with_ledger(url_in(tmp_path), scene)
+    played(url_in(tmp_path), scene)
     assert effects.read_text() == "1\n"
 
 
@@ -410,4 +404,4 @@ def test_a_call_to_a_server_ends_as_the_server_said(
             assert tool.response is not None
             assert tool.response.result == text
 
-    with_ledger("sqlite://", scene)
+    played("sqlite://", scene)

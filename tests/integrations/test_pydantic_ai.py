@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 from uuid import uuid4
 
 import pytest
-from integrations.scenes import ScenesWithoutReads, url_in
+from integrations.scenes import ScenesWithoutReads, url_in, with_ledger
 from support.frameworks import required
 
 required("pydantic_ai")
@@ -36,7 +37,7 @@ from pydantic_ai.messages import (
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.models.test import TestModel
 
-from eventstore import Approved, AsyncEventStore, Completed, EventStore, Image, Pending, Rejected
+from eventstore import Approved, Completed, EventStore, Image, Pending, Rejected
 from eventstore.integrations.pydantic_ai import Ledger
 from eventstore.integrations.recorded_calls import RecordedCalls
 from projections import current_tools
@@ -48,14 +49,7 @@ class TestPydanticAI(ScenesWithoutReads):
     framework = "pydantic_ai"
 
 
-def with_ledger(url: str, scene: Any) -> Any:
-    """Run a scene with a ledger on one conversation of a log, and return its result."""
-
-    async def main() -> Any:
-        async with AsyncEventStore.open(url) as store:
-            return await scene(Ledger(store.conversation("c")))
-
-    return asyncio.run(main())
+played = partial(with_ledger, Ledger)
 
 
 def says(*parts: Any) -> FunctionModel:
@@ -80,15 +74,13 @@ def test_a_reason_that_pydantic_ai_has_no_name_for_counts(tmp_path: Path) -> Non
     def lost(number: int) -> str:
         raise AssertionError(number)
 
-    async def main() -> None:
-        async with AsyncEventStore.open(url_in(tmp_path)) as store:
-            ledger = Ledger(store.conversation("c"))
-            agent = Agent(FunctionModel(answer), tools=[lost])
-            await agent.run("Order 7?", capabilities=[ledger])
-            call: Any = (await ledger.chat.tools())["call_a"]
-            assert (call.attempts, call.status.failure.code) == (0, "broken_off")
+    async def scene(ledger: Ledger) -> None:
+        agent = Agent(FunctionModel(answer), tools=[lost])
+        await agent.run("Order 7?", capabilities=[ledger])
+        call: Any = (await ledger.chat.tools())["call_a"]
+        assert (call.attempts, call.status.failure.code) == (0, "broken_off")
 
-    asyncio.run(main())
+    played(url_in(tmp_path), scene)
 
 
 def test_the_next_run_gets_thinking_and_usage_back(tmp_path: Path) -> None:
@@ -111,7 +103,7 @@ def test_the_next_run_gets_thinking_and_usage_back(tmp_path: Path) -> None:
         said = [p.content for m in await ledger.history() for p in m.parts if hasattr(p, "content")]
         assert said == ["Be short.", "Order 7?", "An order.", "Lost.", "And order 8?", "Done."]
 
-    with_ledger(url_in(tmp_path), scene)
+    played(url_in(tmp_path), scene)
 
 
 def test_a_call_to_an_output_tool_does_not_stay_open(tmp_path: Path) -> None:
@@ -126,7 +118,7 @@ def test_a_call_to_an_output_tool_does_not_stay_open(tmp_path: Path) -> None:
         (call,) = (await ledger.chat.tools()).values()
         assert isinstance(call.status, Completed)
 
-    with_ledger(url_in(tmp_path), scene)
+    played(url_in(tmp_path), scene)
 
 
 def test_an_unknown_tool_is_a_failure(tmp_path: Path) -> None:
@@ -138,7 +130,7 @@ def test_an_unknown_tool_is_a_failure(tmp_path: Path) -> None:
         status: Any = (await ledger.chat.tools())["call_a"].status
         assert status.failure.kind == "validation"
 
-    with_ledger(url_in(tmp_path), scene)
+    played(url_in(tmp_path), scene)
 
 
 def lost(number: int) -> str:
@@ -156,7 +148,7 @@ def test_ids_that_a_model_repeats_are_distinguished(tmp_path: Path) -> None:
         results = [tool.response.result for tool in (await ledger.chat.tools()).values()]
         assert results == ["order 7 is lost", "order 8 is lost"]
 
-    with_ledger(url_in(tmp_path), scene)
+    played(url_in(tmp_path), scene)
 
 
 def test_a_tool_that_asks_for_approval_pauses(tmp_path: Path) -> None:
@@ -183,10 +175,10 @@ def test_a_tool_that_asks_for_approval_pauses(tmp_path: Path) -> None:
     async def resume(ledger: Ledger) -> None:
         assert (await ledger.resume(agent)).output == "Done."
 
-    with_ledger(url_in(tmp_path), ask)
+    played(url_in(tmp_path), ask)
     with EventStore.open(url_in(tmp_path)) as store:
         store.conversation("c").approve("call_a", {"amount": 800.0}, by="grace")
-    with_ledger(url_in(tmp_path), resume)
+    played(url_in(tmp_path), resume)
     assert limits == [800.0]
     with EventStore.open(url_in(tmp_path)) as store:
         (tool,) = current_tools(store.read()).values()
@@ -216,7 +208,7 @@ def test_a_host_that_denies_a_paused_call_rejects_it(tmp_path: Path) -> None:
         assert isinstance(status, Rejected)
         assert status.reason == "too much"
 
-    with_ledger(url_in(tmp_path), scene)
+    played(url_in(tmp_path), scene)
 
 
 def test_images_of_a_user_are_recorded(tmp_path: Path) -> None:
@@ -230,13 +222,7 @@ def test_images_of_a_user_are_recorded(tmp_path: Path) -> None:
         history = await ledger.history()
         assert history[0].parts[0].content[1].data == b"\x89PNG"
 
-    with_ledger(url_in(tmp_path), scene)
-
-
-def test_a_conversation_of_the_blocking_store_is_refused() -> None:
-    """The error names the store to open."""
-    with EventStore.open("sqlite://") as store, pytest.raises(TypeError, match="AsyncEventStore"):
-        Ledger(store.conversation("c"))  # type: ignore[arg-type]
+    played(url_in(tmp_path), scene)
 
 
 @pytest.mark.parametrize("early", [True, False], ids=["words first", "call alone"])
@@ -264,7 +250,7 @@ def test_run_stream_records_the_response_before_its_tools(tmp_path: Path, early:
         assert tags[:5] == ["message", "message", "pending", "running", "completed"]
         assert "Let me look." in str(await ledger.history()) or not early
 
-    with_ledger(url_in(tmp_path), scene)
+    played(url_in(tmp_path), scene)
 
 
 def test_a_call_that_is_edited_before_it_starts_runs_as_it_was_approved(
@@ -292,7 +278,7 @@ def test_a_call_that_is_edited_before_it_starts_runs_as_it_was_approved(
         result = await agent.run("Order 7?", capabilities=[ledger])
         assert result.output == "Done."
 
-    with_ledger(url, scene)
+    played(url, scene)
     assert ran == [8]
     with EventStore.open(url) as store:
         (tool,) = current_tools(store.read()).values()
@@ -346,7 +332,7 @@ def test_arguments_that_another_capability_has_changed_are_an_edit(
         assert (await ledger.chat.tools())["call_b"].edit is None
         assert ran == [900, 8]
 
-    with_ledger("sqlite://", scene)
+    played("sqlite://", scene)
 
 
 @pytest.mark.parametrize("decides", ["log", "host"])
@@ -377,7 +363,7 @@ def test_arguments_that_are_changed_after_an_approval_do_not_run(decides: str) -
         tool = (await ledger.chat.tools())["call_a"]
         assert isinstance(tool.status, Approved if decides == "log" else Pending)
 
-    with_ledger("sqlite://", scene)
+    played("sqlite://", scene)
 
 
 def test_the_model_reads_that_a_call_that_timed_out_may_have_taken_effect() -> None:
@@ -397,4 +383,4 @@ def test_the_model_reads_that_a_call_that_timed_out_may_have_taken_effect() -> N
         assert "may have taken effect" in str(answer)
         assert (await ledger.chat.tools())["call_a"].in_doubt
 
-    with_ledger("sqlite://", scene)
+    played("sqlite://", scene)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import sys
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from integrations.scenes import DONE, Play, Said, ScenesWithDecisions, url_in
+from integrations.scenes import DONE, Play, Said, ScenesWithDecisions, url_in, with_ledger
 from support.frameworks import required
 
 required("strands")
@@ -20,7 +21,7 @@ from strands import Agent, ToolContext, tool
 from strands.hooks import AfterToolCallEvent, BeforeToolCallEvent
 from strands.tools.mcp import MCPClient
 
-from eventstore import AsyncEventStore, Completed, EventStore, Failed, Rejected
+from eventstore import Completed, Failed, Rejected
 from eventstore.integrations.strands import Ledger
 
 
@@ -40,14 +41,7 @@ def scripted(calls: tuple[tuple[str, str, str], ...]) -> ScriptedModel:
 CALL = (("lost", '{"number": 7}', "call_a"),)
 
 
-def played(url: str, scene: Any) -> Any:
-    """Run a scene with a ledger on one conversation of a log, and return its result."""
-
-    async def main() -> Any:
-        async with AsyncEventStore.open(url) as store:
-            return await scene(Ledger(store.conversation("c")))
-
-    return asyncio.run(main())
+played = partial(with_ledger, Ledger)
 
 
 def test_a_retry_by_a_hook_is_another_attempt(tmp_path: Path) -> None:
@@ -197,9 +191,9 @@ def test_the_agent_is_called_without_asyncio(tmp_path: Path) -> None:
     played(url_in(tmp_path), scene)
 
 
-@pytest.mark.parametrize("is_asked", [False, True])
-def test_arguments_that_a_hook_has_changed_are_an_edit(tmp_path: Path, is_asked: bool) -> None:
-    """The log has them; where a decision is needed, it is made on them."""
+@pytest.mark.parametrize("decided", [None, "by the agent's host", "in the log"])
+def test_arguments_that_a_hook_has_changed(tmp_path: Path, decided: str | None) -> None:
+    """The change is an edit in the log, and decided on; a decision in the log is for its own."""
     runs: list[int] = []
 
     @tool
@@ -211,54 +205,25 @@ def test_arguments_that_a_hook_has_changed_are_an_edit(tmp_path: Path, is_asked:
     def change(event: BeforeToolCallEvent) -> None:
         event.tool_use["input"] = {"number": 70}
 
-    async def main() -> None:
-        async with AsyncEventStore.open(url_in(tmp_path)) as store:
-            needs_approval = ["lost"] if is_asked else []
-            ledger = Ledger(store.conversation("c"), needs_approval=needs_approval)
-            agent = Agent(scripted(CALL), tools=[lost], plugins=[ledger], callback_handler=None)
+    async def scene(ledger: Ledger) -> None:
+        agent = Agent(scripted(CALL), tools=[lost], plugins=[ledger], callback_handler=None)
+        if decided != "in the log":
             agent.add_hook(change, BeforeToolCallEvent)
-            result = await agent.invoke_async("Order 7?")
-            if is_asked:
-                (asked,) = result.interrupts or ()
-                assert (asked.reason["arguments"], runs) == ({"number": 70}, [])
-                answer = {"interruptId": asked.id, "response": True}
-                await agent.invoke_async([{"interruptResponse": answer}])
-            call = await ledger.chat.tool("call_a")
-            assert (runs, call.effective_call.arguments) == ([70], {"number": 70})
-
-    asyncio.run(main())
-
-
-def test_a_decision_in_the_log_is_for_its_arguments(tmp_path: Path) -> None:
-    """The agent that has asked goes on with it; a hook changes them in vain."""
-    runs: list[int] = []
-
-    @tool
-    def lost(number: int) -> str:
-        """Find an order."""
-        runs.append(number)
-        return f"order {number} is lost"
-
-    def change(event: BeforeToolCallEvent) -> None:
-        event.tool_use["input"] = {"number": 70}
-
-    async def main() -> None:
-        async with AsyncEventStore.open(url_in(tmp_path)) as store:
-            ledger = Ledger(store.conversation("c"), needs_approval=["lost"])
-            agent = Agent(scripted(CALL), tools=[lost], plugins=[ledger], callback_handler=None)
-            await agent.invoke_async("Order 7?")
+        result = await agent.invoke_async("Order 7?")
+        if decided == "in the log":
             await ledger.chat.approve("call_a", by="ann")
             agent.add_hook(change, BeforeToolCallEvent)
             assert DONE in str(await ledger.resume(agent))
-            assert runs == [7]
+        elif decided is not None:
+            (asked,) = result.interrupts or ()
+            assert (asked.reason["arguments"], runs) == ({"number": 70}, [])
+            answer = {"interruptId": asked.id, "response": True}
+            await agent.invoke_async([{"interruptResponse": answer}])
+        number = 7 if decided == "in the log" else 70
+        call = await ledger.chat.tool("call_a")
+        assert (runs, call.effective_call.arguments) == ([number], {"number": number})
 
-    asyncio.run(main())
-
-
-def test_a_conversation_of_the_blocking_store_is_refused() -> None:
-    """The error names the store to open."""
-    with EventStore.open("sqlite://") as store, pytest.raises(TypeError, match="AsyncEventStore"):
-        Ledger(store.conversation("c"))  # type: ignore[arg-type]
+    played(url_in(tmp_path), scene, needs_approval=["lost"] if decided else [])
 
 
 @pytest.mark.parametrize(("order", "said"), [(1, "Connection closed"), (2, "timed out")])

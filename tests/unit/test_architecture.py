@@ -38,12 +38,12 @@ _TABLES = (
 )
 # A library's one door into the code; where the second pattern fits, only inside functions.
 INTEGRATIONS = {
-    "agents": "openai_agents(_mcp)?",
+    "agents": "openai_agents(_copies|_log|_mcp)?",
     "claude_agent_sdk": "claude_agent_sdk",
-    "google": "google_adk",
+    "google": "google_adk(_contents|_ends)?",
     "mcp": "mcp(_server)?",
     "opentelemetry": "opentelemetry",
-    "pydantic_ai": "pydantic_ai",
+    "pydantic_ai": "pydantic_ai(_log|_messages)?",
     "strands": "strands",
 }
 """The frameworks, and the file of each in the room of the integrations."""

@@ -207,3 +207,12 @@ def test_a_call_is_asked_for_unless_it_ended_here(tmp_path: Path, way: str) -> N
         assert (await chat.tool(tool.id)).attempts == 1
 
     play(tmp_path, scene)
+
+
+@pytest.mark.parametrize("given", ["store", "chat"])
+def test_only_a_conversation_of_the_awaited_store_is_taken(
+    request: pytest.FixtureRequest, given: str
+) -> None:
+    """The error names the store to open."""
+    with pytest.raises(TypeError, match="AsyncEventStore"):
+        AsyncRecordedCalls(request.getfixturevalue(given), "a-framework")

@@ -15,7 +15,8 @@ from eventstore import (
     Rejected,
     Running,
 )
-from eventstore.integrations.recorded_calls import AsyncRecordedCalls, RecordedCalls
+from eventstore.integrations.call_starts import CallStarts
+from eventstore.integrations.recorded_calls import AsyncRecordedCalls
 
 
 @pytest.fixture
@@ -29,7 +30,7 @@ def chat(store: EventStore) -> Conversation:
 
 def test_a_run_does_not_pay_beside_another_of_the_same_process(chat: Conversation) -> None:
     """A run knows of its own calls alone that their end will come."""
-    ours, others = RecordedCalls(chat, "x"), RecordedCalls(chat, "x")
+    ours, others = CallStarts(chat), CallStarts(chat)
     with ours.running(chat.tool("a")) as first:
         assert first is not None
         with others.running(chat.tool("b")) as second:
@@ -40,13 +41,13 @@ def test_a_run_does_not_pay_beside_another_of_the_same_process(chat: Conversatio
 
 def test_equal_calls_of_one_run_may_go_on_at_once(chat: Conversation) -> None:
     """The model has asked for both."""
-    calls = RecordedCalls(chat, "x")
-    with calls.running(chat.tool("a")) as first, calls.running(chat.tool("b")) as second:
+    starts = CallStarts(chat)
+    with starts.running(chat.tool("a")) as first, starts.running(chat.tool("b")) as second:
         assert first is not None
         assert second is not None
         first.complete("paid")
         second.complete("paid")
-    assert calls.begun == set()
+    assert starts.begun == set()
 
 
 def test_the_same_holds_with_asyncio() -> None:
@@ -74,7 +75,7 @@ def test_a_call_that_others_have_changed_is_found_again(chat: Conversation) -> N
     read = chat.tool("a")
     with chat.running("a") as attempt:
         attempt.complete("paid elsewhere")
-    with RecordedCalls(chat, "x").running(read) as late:
+    with CallStarts(chat).running(read) as late:
         assert late is None
     assert isinstance(chat.tool("a").status, Completed)
 
@@ -82,12 +83,12 @@ def test_a_call_that_others_have_changed_is_found_again(chat: Conversation) -> N
 @pytest.mark.parametrize("read_only", [False, True])
 def test_a_tool_that_only_reads_leaves_no_doubt(chat: Conversation, read_only: bool) -> None:
     """The call may be asked for again, and nobody has to settle anything."""
-    calls = RecordedCalls(chat, "x", read_only=["pay"] if read_only else [])
-    with pytest.raises(TimeoutError), calls.running(chat.tool("a")):
+    starts = CallStarts(chat, read_only=["pay"] if read_only else [])
+    with pytest.raises(TimeoutError), starts.running(chat.tool("a")):
         raise TimeoutError("late")
     assert isinstance(chat.tool("a").status, Failed)
     assert chat.tool("a").in_doubt is not read_only
-    with calls.running(chat.tool("b")) as second:
+    with starts.running(chat.tool("b")) as second:
         assert (second is not None) is read_only
         if second is not None:
             assert isinstance(chat.tool("b").status, Running)

@@ -1,0 +1,212 @@
+"""What a run of openai-agents writes to the log.
+
+1. What a model is asked is recorded before, what it answers with its calls before any of them runs.
+   A tool runs between the start and the end of an attempt.
+2. The SDK checks arguments inside the tool's own invocation: refused arguments fail an attempt that
+   has begun, with kind `validation`.
+3. A decision of the SDK's state is recorded before the tool runs. It is for the call as the model
+   asked for it, because that is what the state has.
+4. A tool with a `failure_error_function` of its own hides its exceptions: what that returns is
+   recorded as the result. The tools of an MCP server hide none; see `openai_agents_mcp`.
+"""
+
+from __future__ import annotations
+
+import json
+from itertools import takewhile
+from typing import TYPE_CHECKING, Any, Final
+
+from agents import AgentsException, ItemHelpers, ModelBehaviorError, ModelResponse
+
+from eventstore.domain.decision_errors import CallChanged
+from eventstore.domain.events import MessageAdded
+from eventstore.domain.failure import ErrorKind, Failure
+from eventstore.domain.statuses import Pending
+from eventstore.integrations.call_starts import awaits_attempt, may_run
+from eventstore.integrations.host_answers import first_seen
+from eventstore.integrations.openai_agents_mcp import RemoteEnds, words_of
+from eventstore.integrations.recorded_calls import (
+    AsyncRecordedCalls,
+    shown_text,
+    unknown_tool,
+    validation_failure,
+)
+from eventstore.providers.native_form import without_restorable_native
+from eventstore.providers.parsing import parse_own
+from eventstore.providers.sdk_objects import member, plain
+from eventstore.providers.to_events import events_of_history
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from agents import FunctionTool
+    from agents.run_config import ToolErrorFormatterArgs
+    from agents.tool_context import ToolContext
+
+    from eventstore.aio.conversation import AsyncConversation
+    from eventstore.domain.json_types import JsonObject
+    from eventstore.domain.tool import Tool
+
+PROVIDER: Final = "openai-responses"
+"""The form of the SDK's items."""
+
+_WORDS = ("user", "system", "developer")
+
+
+class RunLog:
+    """The requests, the responses and the calls of a ledger's runs, in its conversation."""
+
+    def __init__(self, chat: AsyncConversation, read_only: Collection[str]) -> None:
+        self.chat = chat
+        self.calls = AsyncRecordedCalls(chat, "openai-agents", read_only=read_only)
+        self.remote_ends: RemoteEnds = {}
+        self.replayed: ModelResponse | None = None
+        """What the next request is answered with, in place of asking the model."""
+        self._errors: dict[str, Exception] = {}  # by the call whose tool raised it
+
+    async def record_request(self, given: str | list[Any]) -> ModelResponse | None:
+        """Record what the model is asked; return the response that is to be given again, if any."""
+        replayed, self.replayed = self.replayed, None
+        if replayed is not None:
+            return replayed
+        said = [{"role": "user", "content": given}] if isinstance(given, str) else _tail(given)
+        outputs = [item for item in said if item.get("type") == "function_call_output"]
+        await self._record_outputs({str(item.get("call_id")): item for item in outputs})
+        words: Any = [item for item in said if item.get("role") in _WORDS]
+        if words:
+            events = _words_added(ItemHelpers.input_to_new_input_list(words))
+            await self.calls.record_words(lambda stored: events[len(stored) :])
+        return None
+
+    async def record_response(
+        self, response: object, latency: float, known: Collection[str] | None = None
+    ) -> None:
+        """Record a response and its calls, before any of them runs.
+
+        A call of a tool that is not among the `known` names has failed.
+        """
+        output = [plain(item) for item in response.output]  # type: ignore[attr-defined]
+        name = member(response, "response_id") or member(response, "id")
+        whole: JsonObject = {"output": output, "usage": _usage(member(response, "usage"))}
+        if name is not None:
+            whole["id"] = name
+        tools = await self.chat.record(whole, PROVIDER, latency=latency)
+        for tool in tools:
+            if known is not None and tool.call.name not in known:  # the SDK may end the run for it
+                await self.chat.fail(tool.id, unknown_tool(tool.call.name))
+        self.calls.know(tools)
+
+    async def _record_outputs(self, items: dict[str, JsonObject]) -> None:
+        """Record the outputs of calls that no tool ran, such as a handoff or a refusal.
+
+        Raises:
+            CallChanged: a call has changed since the model asked for it.
+        """
+        texts = {call_id: str(item.get("output")) for call_id, item in items.items()}
+        for call_id, tool in (await self.calls.unanswered(texts)).items():
+            if tool.revision != first_seen(tool):
+                raise _RefusedAnswer("completed", first_seen(tool), tool)
+            await self.chat.complete(tool.id, items[call_id].get("output"), synthetic=True)
+
+    async def record_refusal(self, tool: Tool, reason: str | None, guardrail: str) -> None:
+        """Record that a guardrail of the host has refused a call, as it was then."""
+        if awaits_attempt(tool):
+            await self.chat.reject(tool.id, reason, "hook", guardrail, seen=tool)
+
+    async def note_error(self, args: ToolErrorFormatterArgs[Any]) -> None:
+        """Keep a tool's own exception; record a refused or an unknown call."""
+        if args.error is not None:
+            self._errors[args.call_id] = args.error
+            return
+        tool = await self.calls.find(args.call_id)
+        if tool is not None and awaits_attempt(tool):
+            if args.kind == "approval_rejected":
+                if tool.revision == first_seen(tool):  # otherwise the next request is refused
+                    await self.chat.reject(tool.id, args.default_message, seen=tool)
+            else:
+                failure = Failure(ErrorKind.VALIDATION, args.default_message)
+                await self.chat.fail(tool.id, failure)
+
+    async def _approved(self, tool: Tool) -> Tool:
+        """Return a call with the host's approval of what the model asked for.
+
+        Raises:
+            CallChanged: the call has changed since.
+        """
+        try:
+            return await self.chat.approve(tool.id, reason="by the host", seen=first_seen(tool))
+        except CallChanged as changed:
+            raise _RefusedAnswer("approved", changed.seen, changed.now) from None
+
+    async def invoke(self, tool: FunctionTool, context: ToolContext[Any], arguments: str) -> object:
+        """Run a call of a tool between its start and its end; one that ran gives its answer."""
+        approved = context.is_tool_approved(tool.name, context.tool_call_id)
+        needs_decision = tool.needs_approval is True or approved is True
+        found = await self.calls.find(context.tool_call_id, as_recorded=not needs_decision)
+        if found is None:
+            raise LookupError(f"the log has no call {context.tool_call_id!r}")
+        waits = needs_decision and isinstance(found.status, Pending)
+        if waits and found.effective_call.is_object:  # the tool itself refuses anything else
+            found = await self._approved(found)
+        if not may_run(found):
+            return shown_text(await self.calls.answer(found))
+        async with self.calls.running(found) as attempt:
+            if attempt is None:
+                return await self.invoke(tool, context, arguments)
+            given = arguments if found.edit is None else json.dumps(attempt.arguments)
+            try:
+                result = await tool.on_invoke_tool(context, given)
+            except ModelBehaviorError as refused:
+                await attempt.fail(validation_failure(refused))
+                raise
+            except Exception:
+                if (ended := self.remote_ends.pop(found.id, None)) is not None:
+                    await attempt.fail(ended)
+                raise
+            is_remote = found.id in self.remote_ends
+            failed = self._failure_of(found, context.tool_call_id)
+            if failed is not None:
+                await attempt.fail(failed)
+                if attempt.tool.in_doubt:
+                    return shown_text(await self.calls.answer(attempt.tool))
+            else:
+                await attempt.complete(plain(words_of(result) if is_remote else result))
+            return result
+
+    def _failure_of(self, call: Tool, call_id: str) -> Exception | Failure | None:
+        """Return why the tool of a call has failed; None if it has not."""
+        raised = self._errors.pop(call_id, None)
+        failed = self.remote_ends.pop(call.id, None) or raised
+        return validation_failure(failed) if isinstance(failed, ModelBehaviorError) else failed
+
+
+class _RefusedAnswer(CallChanged, AgentsException):
+    """The error of a late answer, as one of the SDK, which would put another into its words."""
+
+
+def _tail(items: list[JsonObject]) -> list[JsonObject]:
+    """Return the input items after the model's last one."""
+    return list(takewhile(_is_given, reversed(items)))[::-1]
+
+
+def _words_added(items: list[Any]) -> list[MessageAdded]:
+    """Return the events of someone's words."""
+    parsed = [without_restorable_native(item, PROVIDER) for item in parse_own(items, PROVIDER)]
+    events = events_of_history(parsed, PROVIDER).events
+    return [event for event in events if isinstance(event, MessageAdded)]
+
+
+def _usage(used: object) -> JsonObject:
+    """Return the tokens that a response has used, by the names of the API."""
+    read, written = member(used, "input_tokens_details"), member(used, "output_tokens_details")
+    return {
+        "input_tokens": member(used, "input_tokens"),
+        "output_tokens": member(used, "output_tokens"),
+        "input_tokens_details": {"cached_tokens": member(read, "cached_tokens")},
+        "output_tokens_details": {"reasoning_tokens": member(written, "reasoning_tokens")},
+    }
+
+
+def _is_given(item: JsonObject) -> bool:
+    """Return whether an input item is not the model's: someone's words, or a call's output."""
+    return item.get("type") == "function_call_output" or item.get("role") in _WORDS
