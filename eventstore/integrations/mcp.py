@@ -4,7 +4,8 @@
         dispatcher = AsyncDispatcher(chat, await tools_of(session))
 
 1. Arguments are checked against the server's schema before a call starts: refused ones are a
-   failure of kind `validation`, and nothing was sent.
+   failure of kind `validation`, and nothing was sent. So is every call of a tool whose schema
+   cannot be used; `tools_of` warns of it. See `eventstore.integrations.mcp_schemas`.
 2. Text is recorded as the server wrote it; as the structured content where both say the same. An
    image is recorded as one, any other block as its JSON.
 3. No class of an exception crosses the wire: an error of a tool is a `RemoteToolError` with the
@@ -14,8 +15,9 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from eventstore.dispatch import FunctionTool
 from eventstore.domain.failure import ErrorKind, Failure
@@ -24,11 +26,10 @@ from eventstore.integrations.extras import missing_extra
 from eventstore.integrations.mcp_failures import remote_kind
 
 try:
-    from jsonschema import Draft202012Validator
-    from jsonschema.exceptions import best_match
-    from jsonschema.validators import validator_for
     from mcp import Client, ClientSession
     from mcp.types import ImageContent, PaginatedRequestParams, TextContent
+
+    from eventstore.integrations.mcp_schemas import ArgumentsSchema
 except ImportError as error:
     raise missing_extra("mcp", error) from error
 
@@ -38,6 +39,14 @@ if TYPE_CHECKING:
 
     from eventstore.domain.calls import FunctionCall
     from eventstore.domain.json_types import JsonObject
+
+
+MAX_PAGES: Final = 1000
+"""Pages of tools that a server may list."""
+
+
+class UnusableSchemaWarning(UserWarning):
+    """Every call of a server's tool will fail, because its schema cannot be used."""
 
 
 class RemoteToolError(Exception):
@@ -58,22 +67,27 @@ class RemoteTool(FunctionTool[..., Any]):
             **{"classify": remote_kind, **options},
         )
         self._schema: JsonObject = tool.input_schema
-        self._validator = validator_for(self._schema, default=Draft202012Validator)(self._schema)
+        self._arguments = ArgumentsSchema(self._schema)
 
     @property
     def parameters(self) -> JsonObject:
         """JSON schema of the arguments, as the server has it."""
         return self._schema
 
+    @property
+    def schema_problem(self) -> str | None:
+        """Why the server's schema cannot be used, so that every call fails; None if it can."""
+        return self._arguments.problem
+
     def invalid(self, call: FunctionCall) -> Failure | None:
         """Return why the server cannot take the arguments of the call; None if it can."""
         refused = super().invalid(call)
         if refused is not None:
             return refused
-        wrong = best_match(self._validator.iter_errors(call.arguments))
-        if wrong is None:
+        fault = self._arguments.fault(call.arguments)
+        if fault is None:
             return None
-        message = f"`{call.name}` {wrong.json_path}: {wrong.message}"
+        message = f"`{call.name}` {fault}"
         return Failure(
             ErrorKind.VALIDATION, message, f"Not executed: {message}", code="invalid_arguments"
         )
@@ -91,12 +105,16 @@ async def tools_of(
     after a crash; what a server says of itself is not taken for it.
 
     Raises:
-        ValueError: the server has no tool of a name in `needs_approval` or `idempotent`.
+        ValueError: the server has no tool of a name in `needs_approval` or `idempotent`, or lists
+            tools without end.
+
+    Warns:
+        UnusableSchemaWarning: the schema of a tool cannot be used.
     """
     listed = await _listed(session)
     if unknown := {*needs_approval, *idempotent} - {tool.name for tool in listed}:
         raise ValueError(f"the server has no tool {sorted(unknown)}: pass names of its tools")
-    return [
+    tools = [
         RemoteTool(
             session,
             tool,
@@ -105,6 +123,14 @@ async def tools_of(
         )
         for tool in listed
     ]
+    for tool in tools:
+        if tool.schema_problem is not None:
+            unusable = (
+                f"every call of {tool.name!r} will fail, because the server's schema of its "
+                f"arguments cannot be used ({tool.schema_problem}): mend it at the server"
+            )
+            warnings.warn(unusable, UnusableSchemaWarning, stacklevel=2)
+    return tools
 
 
 async def _listed(session: Client | ClientSession) -> list[ServerTool]:
@@ -112,9 +138,13 @@ async def _listed(session: Client | ClientSession) -> list[ServerTool]:
     source = session.session if isinstance(session, Client) else session
     page = await source.list_tools()
     listed = list(page.tools)
-    while page.next_cursor:
+    for _ in range(MAX_PAGES - 1):
+        if not page.next_cursor:
+            return listed
         page = await source.list_tools(params=PaginatedRequestParams(cursor=page.next_cursor))
         listed += page.tools
+    if page.next_cursor:
+        raise ValueError(f"the server lists more than {MAX_PAGES} pages of tools: mend it there")
     return listed
 
 

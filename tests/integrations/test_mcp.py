@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import json
+import socket
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +22,12 @@ required("openai.types.responses")
 
 from mcp import Client, MCPError
 from mcp.server.mcpserver import MCPServer
-from mcp.types import CallToolResult, EmbeddedResource, ImageContent, TextContent
+from mcp.types import CallToolResult, EmbeddedResource, ImageContent, ListToolsResult, TextContent
 from mcp.types import TextResourceContents as Resource
+from mcp.types import Tool as ServerTool
 
 from eventstore import AsyncDispatcher, AsyncEventStore, Completed, Failed, Tool
-from eventstore.integrations.mcp import tools_of
+from eventstore.integrations.mcp import MAX_PAGES, UnusableSchemaWarning, tools_of
 from projections import model_history
 
 PIXEL = base64.b64encode(b"\x89PNG\r\n\x1a\n").decode()
@@ -168,3 +172,98 @@ def test_a_session_and_its_schemas_are_served() -> None:
     found = asyncio.run(listed())
     assert [name for name, again, _ in found if again] == ["order"]
     assert "'number'" in str(found[0][2])
+
+
+class Listing:
+    """A session whose server lists one tool a page, each with a schema of its own."""
+
+    def __init__(self, *schemas: dict[str, Any], endless: bool = False) -> None:
+        self._schemas = schemas
+        self._endless = endless
+        self.pages = 0
+
+    async def list_tools(self, params: Any = None) -> ListToolsResult:
+        """List the next tool."""
+        number, self.pages = self.pages % len(self._schemas), self.pages + 1
+        tool = ServerTool(name=f"tool_{number}", input_schema=self._schemas[number])
+        is_last = not self._endless and self.pages == len(self._schemas)
+        return ListToolsResult(tools=[tool], next_cursor=None if is_last else "next")
+
+    async def call_tool(self, name: str, arguments: dict[str, Any]) -> CallToolResult:
+        """Answer."""
+        return CallToolResult(content=[TextContent(type="text", text=f"{name} {arguments}")])
+
+
+async def ends_of(*schemas: dict[str, Any]) -> tuple[list[str], list[str]]:
+    """Return how calls of tools with these schemas end, and what was warned of."""
+    async with AsyncEventStore.open("sqlite://") as store:
+        chat = store.conversation("c")
+        with warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always")
+            listing: Any = Listing(*schemas)
+            tools = await tools_of(listing)
+        for tool in tools:
+            await chat.request(tool.name, {"a": "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa!"})
+        calls = list(await chat.tools())
+        ended = await AsyncDispatcher(chat, tools).dispatch(calls)
+        assert all(each.category is UnusableSchemaWarning for each in warned)
+        return [type(tool.status).__name__ for tool in ended], [str(w.message) for w in warned]
+
+
+OBJECT = {"type": "object"}
+
+
+@pytest.mark.parametrize(
+    ("schema", "problem"),
+    [
+        ({"$ref": "ADDRESS"}, "Unresolvable"),
+        ({"properties": {"a": {"$dynamicRef": "ADDRESS"}}}, "Unresolvable"),
+        ({"properties": {"a": {"$ref": "file:///schema.json"}}}, "Unresolvable"),
+        ({"$ref": "#/nowhere"}, "PointerToNowhere"),
+        ({"type": "strange"}, "'strange' is not valid"),
+        ({"required": 7}, "7 is not of type 'array'"),
+        ({"$schema": ["x"]}, "TypeError"),
+        ({"$ref": "#"}, None),
+        ({"odd": {"$ref": "ADDRESS"}, "$ref": "#/odd"}, None),
+    ],
+)
+def test_a_schema_that_cannot_be_used_fails_the_calls_of_its_tool_alone(
+    schema: dict[str, Any], problem: str | None
+) -> None:
+    """Nothing is fetched, the host is warned at once, and the other calls of the turn run."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.setblocking(False)
+        address = f"http://127.0.0.1:{listener.getsockname()[1]}/schema.json"
+        schema = json.loads(json.dumps(schema).replace("ADDRESS", address))
+        ended, warned = asyncio.run(ends_of(OBJECT, schema, OBJECT))
+        with pytest.raises(BlockingIOError):  # nobody has asked
+            listener.accept()
+    assert ended == ["Completed", "Failed", "Completed"]
+    assert len(warned) == (problem is not None)
+    assert problem is None or problem in warned[0]
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"properties": {"a": {"pattern": "(a+)+$"}}},
+        {"properties": {"a": {"pattern": r"\p{L}"}}},
+        {"patternProperties": {"(a+)+$": {}}, "additionalProperties": False},
+        {"$schema": "http://example.com/a-dialect-of-its-own"},
+        {
+            "$defs": {"a": {"$schema": "http://json-schema.org/draft-07/schema#", "pattern": "b"}},
+            "properties": {"a": {"$ref": "#/$defs/a"}},
+        },
+    ],
+)
+def test_the_patterns_of_a_schema_are_left_to_the_server(schema: dict[str, Any]) -> None:
+    """They are expressions of another language, and may take for ever."""
+    assert asyncio.run(ends_of(schema)) == (["Completed"], [])
+
+
+def test_a_server_that_lists_tools_without_end_is_refused() -> None:
+    """The pages have a bound."""
+    listing: Any = Listing(OBJECT, endless=True)
+    with pytest.raises(ValueError, match=f"more than {MAX_PAGES} pages"):
+        asyncio.run(tools_of(listing))
+    assert listing.pages == MAX_PAGES
