@@ -73,6 +73,28 @@ _decoders_by_class = _DecodersByClass()
 DECODERS: Decoders = _DecodersByTag()
 """(tag, schema) to the decoder of a sound payload; `decode` reads any payload."""
 
+
+class _DecodersAsStored(Decoders):
+    """(tag, schema) to what reads a payload, and keeps one that would be written in another way."""
+
+    def __missing__(self, key: tuple[str, int]) -> Decoder:
+        tag, schema = key
+
+        def as_stored(payload: str | bytes) -> Event:
+            event = decode(tag, schema, payload)
+            if type(event) is UnknownEvent:
+                raise ValueError(event)  # the reader of rows looks for the damage
+            stored = payload.encode() if isinstance(payload, str) else bytes(payload)
+            return event if _encode(event) == stored else UnknownEvent(tag, schema, stored.decode())
+
+        self[key] = as_stored
+        return as_stored
+
+
+AS_STORED: Decoders = _DecodersAsStored()
+"""(tag, schema) to a decoder that gives an `UnknownEvent` where the event alone would lose some of
+the payload: members of a newer version, an older schema, the marker of a redaction."""
+
 _LEVELS_AROUND = {"pending": 2, "approved": 2, "running": 1, "rejected": 1, "tools_offered": 1}
 _MOST_AROUND = 3  # as in {"parts":[{"data":...}]}
 _LEVEL_OF_ARGUMENTS = 3

@@ -7,8 +7,10 @@ must not get, and what the output's encoding has not, is written as JSON's own e
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from io import BufferedIOBase
 from pathlib import Path
@@ -77,14 +79,29 @@ def complain(text: str) -> None:
     console(stderr=True).print(Text(f"toolledger: {line}"), soft_wrap=True)
 
 
-def check_folder(path: Path) -> None:
-    """Raise an error if a file that is to be written has no folder.
+@contextmanager
+def whole_file(path: Path, permissions: int) -> Generator[IO[bytes], None, None]:
+    """Give a file to write, which is there as a whole at the end, or as it was before.
+
+    It is no more open to others than `permissions`, those of what it was made of, and than a file
+    that it takes the place of.
 
     Raises:
         ValueError: the folder does not exist.
     """
     if not path.parent.is_dir():
         raise ValueError(f"the folder of {path} does not exist: make it, or pass another path")
+    if path.exists():
+        permissions &= path.stat().st_mode
+    part = path.with_name(f".{path.name}.part")
+    part.unlink(missing_ok=True)
+    try:
+        handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, permissions & 0o666)
+        with open(handle, "wb") as file:  # noqa: PTH123 - a descriptor
+            yield file
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def show_table(

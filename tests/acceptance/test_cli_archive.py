@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
+import os
+import sqlite3
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,7 @@ from msgspec.structs import replace
 from support.played_logs import STEPS, Step, play
 from support.tiers import examples
 
-from eventstore import EventStore, Recorded
+from eventstore import EventStore, Recorded, UnknownEvent
 from eventstore.testing import FrozenClock
 from projections import load_events
 from projections.cli import app
@@ -173,6 +175,136 @@ def test_a_table_of_events(url: str, capsys: pytest.CaptureFixture[str]) -> None
         tags = connection.read_parquet("log.parquet").project("tag").fetchall()
     assert sorted(tags) == sorted((r.event.tag,) for log in in_store(url).values() for r in log)
     assert sorted(path.suffix for path in Path().iterdir()) == [".db", ".parquet"]
+
+
+PAYLOADS: dict[str, str] = {
+    "a message of a newer schema": '{"said":"x"}',
+    "a message with a member of a newer version": '{"role":"user","later":[1, 2]}',
+    "a message that was redacted as a whole": '{"redacted":"' + 32 * "0" + '"}',
+    "a message that was redacted but for its role": '{"redacted":"' + 32 * "0" + '","role":"user"}',
+    "a damaged message": '{"role":"us',
+    "a start that was redacted but for its call": (
+        '{"redacted":"' + 32 * "0" + '","call_id":"c","attempt":1}'
+    ),
+    "a damaged start": "}",
+    "an event of another program": '{"x":1}',
+}
+
+
+def stored_rows(path: str) -> list[tuple[object, ...]]:
+    """Return what a store has of its events, but for their digests."""
+    columns = "version, event_id, recorded_at, occurred_at, tag, schema, fingerprint"
+    with sqlite3.connect(path) as connection:
+        rows = connection.execute(
+            f"SELECT {columns}, payload FROM toolledger_events ORDER BY position"  # noqa: S608 - our own names
+        )
+        return rows.fetchall()
+
+
+@pytest.mark.parametrize("what", PAYLOADS)
+def test_events_that_cannot_be_read_are_restored_as_they_were_stored(
+    what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The payloads are equal byte for byte, and `load_events` reads what any reader reads."""
+    monkeypatch.chdir(tmp_path)
+    with EventStore.open("sqlite:///log.db") as store:
+        chat = store.conversation("chat")
+        if "newer schema" in what or "program" in what:
+            tag = "message" if "message" in what else "other.thing"
+            chat.append(UnknownEvent(tag, 99, PAYLOADS[what]))
+        else:
+            chat.add_message("user", "first")
+        call = chat.request("f", {"n": 1}, call_id="c")
+        if "newer schema" not in what:
+            chat.start(call.id)
+            chat.complete(call.id, "done")
+    changed = "running" if "start" in what else "message"
+    with sqlite3.connect("log.db") as connection:
+        statement = "UPDATE toolledger_events SET payload = ? WHERE tag = ?"
+        connection.execute(statement, (PAYLOADS[what], changed))
+    assert app.run(["export", "--url", "sqlite:///log.db", "-o", "log.jsonl"]) == 0
+    assert app.run(["restore", "log.jsonl", "--url", "sqlite:///copy.db"]) == 0
+    assert stored_rows("copy.db") == stored_rows("log.db")
+    with EventStore.open("sqlite:///log.db") as store:
+        events = [recorded.event for recorded in store.read()]
+    assert [recorded.event for recorded in load_events("log.jsonl")] == events
+
+
+@pytest.mark.parametrize(
+    ("damage", "complaint"),
+    [
+        ("DELETE FROM toolledger_events WHERE position = 3", "version 4 of conversation"),
+        ("UPDATE toolledger_events SET schema = -1 WHERE position = 3", "no file"),
+        ("UPDATE toolledger_events SET event_id = x'00' WHERE position = 3", "no file of events"),
+    ],
+)
+def test_a_log_that_no_file_can_hold_is_refused_before_the_first_byte(
+    url: str, damage: str, complaint: str, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    """The reason is told, and what to copy instead."""
+    with sqlite3.connect("log.db") as connection:
+        connection.execute(damage)
+    assert app.run(["export", "--url", url]) == 1
+    out, err = capsysbinary.readouterr()
+    assert out == b""
+    assert complaint in err.decode()
+    assert app.run(["export", "--url", url, "-o", "log.jsonl"]) == 1
+    assert not list(Path().glob("*log.jsonl*"))
+
+
+@pytest.mark.parametrize(
+    ("member", "value"),
+    [
+        ("version", 0),
+        ("version", 2**63),
+        ("recorded_at", 2**63),
+        ("occurred_at", -(2**63) - 1),
+        ("fingerprint", "x1:"),
+        ("event_id", "12"),
+        ("conversation_id", ""),
+        ("event", {"tag": "message", "schema": -1, "payload": "{}"}),
+    ],
+)
+def test_a_line_that_no_log_can_hold_is_named(
+    url: str, member: str, value: object, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The error is one of the library, in one line."""
+    assert app.run(["export", "one", "--url", url, "-o", "run.jsonl"]) == 0
+    first, *others = Path("run.jsonl").read_text("utf-8").splitlines()
+    changed = json.dumps({**json.loads(first), member: value})
+    Path("run.jsonl").write_text("\n".join([changed, *others]), encoding="utf-8")
+    assert app.run(["restore", "run.jsonl", "--url", "sqlite:///copy.db"]) == 1
+    assert "line 1 is not an event" in capsys.readouterr().err
+
+
+def test_files_made_of_a_private_log_are_private(url: str) -> None:
+    """A file has no more permissions than the store, and than a file that it replaces."""
+    made = {
+        "copy.db": ["backup", "copy.db"],
+        "log.jsonl": ["export", "-o", "log.jsonl"],
+        "log.parquet": ["export", "--format", "parquet", "-o", "log.parquet"],
+        "one.html": ["report", "one", "-o", "one.html"],
+        "one.jsonl": ["pytest", "one", "--out", "."],
+    }
+
+    def modes() -> set[int]:
+        for words in made.values():
+            assert app.run([*words, "--url", url]) == 0
+        return {Path(name).stat().st_mode & 0o777 for name in made}
+
+    before = os.umask(0o022)
+    try:
+        Path("log.db").chmod(0o600)
+        assert modes() == {0o600}
+        Path("log.db").chmod(0o644)
+        assert app.run(["report", "one", "-o", "one.html", "--url", url]) == 0
+        assert Path("one.html").stat().st_mode & 0o777 == 0o600
+        for name in made:
+            Path(name).unlink()
+        Path("test_one.py").unlink()
+        assert modes() == {0o644}
+    finally:
+        os.umask(before)
 
 
 @settings(max_examples=examples(10))

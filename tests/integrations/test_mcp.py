@@ -257,7 +257,7 @@ def test_a_schema_that_cannot_be_used_fails_the_calls_of_its_tool_alone(
     ],
 )
 def test_the_patterns_of_a_schema_are_left_to_the_server(schema: dict[str, Any]) -> None:
-    """They are expressions of another language, and may take for ever."""
+    """Its expressions are of another language, and may take for ever."""
     assert asyncio.run(ends_of(schema)) == (["Completed"], [])
 
 

@@ -23,6 +23,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from eventstore.domain.codec import DECODERS
 from eventstore.errors import StoreBusy, StoreFull, StoreReadOnly
 from eventstore.storage.sql.connections import backoff_delays
 from eventstore.storage.sql.reader import LogReader
@@ -61,11 +62,13 @@ SHOW GLOBAL STATUS WHERE Variable_name IN (
         self._durable: Mapping[int, int] = {}  # lane -> a position up to which all is on disk
         self._note_seen = self._note_durable
 
-    def conversation(self, conversation_id: str, after: int = 0) -> Iterator[Recorded]:
+    def conversation(
+        self, conversation_id: str, after: int = 0, decoders: Decoders = DECODERS
+    ) -> Iterator[Recorded]:
         """Yield the events of a conversation after a version; see `Storage.conversation`."""
         lane = self._keys.lane_of(conversation_id)
         end = self._durable_position(lane)
-        for recorded in super().conversation(conversation_id, after):
+        for recorded in super().conversation(conversation_id, after, decoders):
             if recorded.position > end:
                 break
             yield recorded
@@ -73,7 +76,7 @@ SHOW GLOBAL STATUS WHERE Variable_name IN (
         else:
             return
         end = self.heads().get(lane, sys.maxsize)
-        for recorded in super().conversation(conversation_id, after):
+        for recorded in super().conversation(conversation_id, after, decoders):
             if recorded.position > end:
                 return
             yield recorded

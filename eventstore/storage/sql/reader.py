@@ -8,7 +8,7 @@ from functools import cached_property, partial
 from itertools import chain, groupby, islice
 from typing import TYPE_CHECKING, Any
 
-from eventstore.domain.codec import DECODERS, Decoders
+from eventstore.domain.codec import AS_STORED, DECODERS, Decoders
 from eventstore.domain.event_headers import HEADER_DECODERS
 from eventstore.domain.fingerprint import render
 from eventstore.errors import StoreCorrupt
@@ -48,7 +48,9 @@ class LogReader:
         judge = partial(self._problems_on, cursor)
         return recorded(key[0], cursor.fetchall(), {key[1]: conversation_id}, judge)
 
-    def conversation(self, conversation_id: str, after: int = 0) -> Iterator[Recorded]:
+    def conversation(
+        self, conversation_id: str, after: int = 0, decoders: Decoders = DECODERS
+    ) -> Iterator[Recorded]:
         """Yield the events of a conversation after a version; see `Storage.conversation`."""
         after = after or BEFORE_ALL  # an event whose version is damaged must not go unnoticed
 
@@ -59,7 +61,8 @@ class LogReader:
                     return []
                 cursor.execute(self._sql.conversation, (*key, after, self._limits.chunk_rows))
                 judge = partial(self._problems_on, cursor)
-                found = recorded(key[0], cursor.fetchall(), {key[1]: conversation_id}, judge)
+                names = {key[1]: conversation_id}
+                found = recorded(key[0], cursor.fetchall(), names, judge, decoders)
                 check_first(found)
                 return found
 
@@ -86,6 +89,12 @@ class LogReader:
     ) -> Iterator[Sequence[Recorded]]:
         """Yield the same as `feed`, as headers; see `Storage.headers`."""
         return self._pages(HEADER_DECODERS, after, limit, None)
+
+    def as_stored(self, conversation_id: str | None = None) -> Iterator[Recorded]:
+        """Yield the events of a conversation, or of all, as `codec.AS_STORED` reads them."""
+        if conversation_id is not None:
+            return self.conversation(conversation_id, decoders=AS_STORED)
+        return chain.from_iterable(self._pages(AS_STORED, {}, None, None))
 
     def _pages(
         self,

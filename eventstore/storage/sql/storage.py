@@ -75,6 +75,7 @@ class SqlStorage:
         self.conversation = reader.conversation
         self.feed = reader.feed
         self.headers = reader.headers
+        self.as_stored = reader.as_stored
         self.by_fingerprint = reader.by_fingerprint
         self.conversations = reader.conversations
         self.versions = reader.versions

@@ -45,7 +45,7 @@ from eventstore.storage.sql.storage import SqlStorage
 from eventstore.storage.sqlite.copying import SqliteConnection, backup
 from eventstore.storage.sqlite.driver import driver, loses_rows
 from eventstore.storage.sqlite.errors import driver_error, system_error
-from eventstore.storage.sqlite.files import StoreFile, create, path_of
+from eventstore.storage.sqlite.files import StoreFile, create, path_of, permissions
 from eventstore.storage.sqlite.many_rows import insert_many_rows
 from eventstore.storage.sqlite.new_store import make_store
 from eventstore.storage.sqlite.single_statement import SqliteSingleStatement
@@ -263,7 +263,8 @@ class Sqlite(Backend):
                     if migrations.revision(connection) is None:
                         raise NotAStore(f"{self.path} holds no store: name another file")
                     source = connection.connection.driver_connection
-                    backup(cast("SqliteConnection", source), path, progress)
+                    mode = permissions(self.path)
+                    backup(cast("SqliteConnection", source), path, progress, mode)
             finally:
                 engine.dispose()
 

@@ -6,6 +6,7 @@
 2. The copy is made beside its place and linked there: a crash leaves no half of a copy.
 3. A file that is there already is left as it is. So is the `-wal` or `-journal` of one that was
    removed: SQLite would apply it to the copy.
+4. The copy is no more open to others than its source, from its first byte.
 """
 
 from __future__ import annotations
@@ -40,9 +41,14 @@ class SqliteConnection(Protocol):
 
 
 def backup(
-    source: SqliteConnection, path: Path, progress: Callable[[int, int], object] | None
+    source: SqliteConnection,
+    path: Path,
+    progress: Callable[[int, int], object] | None,
+    mode: int,
 ) -> None:
     """Copy the database of a connection that is in no transaction to a new file.
+
+    `mode` has the permissions of the source's file.
 
     Raises:
         StorageError: the file or the rest of another is there already, or the folder is missing.
@@ -64,6 +70,7 @@ def backup(
             progress(total - remaining, total)
 
     def build(draft: Path) -> None:
+        os.close(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode))
         with closing(cast("SqliteConnection", driver().connect(str(draft)))) as target:
             source.execute("BEGIN")
             try:

@@ -44,6 +44,11 @@ def path_of(url: URL) -> Path | None:
     return Path(name)
 
 
+def permissions(path: Path) -> int:
+    """Return the rights to read and write a file, as the bits that `os.open` takes."""
+    return path.stat().st_mode & 0o666
+
+
 def create(path: Path, build: Callable[[Path], None]) -> bool:
     """Create the database file at `path` whole or not at all; return False if it is there already.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import groupby, islice
@@ -12,6 +13,7 @@ import msgspec
 import typer
 
 from eventstore import EventStore, Recorded
+from eventstore.backup import StoredEvent, permissions_of, restore_events, stored_events
 from eventstore.backup import backup as copy_store
 from projections.cli.options import (
     URL,
@@ -24,8 +26,8 @@ from projections.cli.options import (
     open_store,
     progress_bar,
 )
-from projections.cli.output import binary_output, check_folder, is_terminal, print_json, say
-from projections.debugging.event_lines import event_line, read_events
+from projections.cli.output import binary_output, is_terminal, print_json, say, whole_file
+from projections.debugging.event_lines import exported_line, read_events
 from projections.exports.calls_csv import write_calls
 from projections.exports.otlp import otlp_trace
 from projections.exports.parquet import write_parquet
@@ -81,8 +83,11 @@ def export(
     with open_store(url) as store:
         chosen = None if conversation_id is None else named(store, conversation_id).id
         unit, write = _FORMS[form]
-        with _output(out, is_json=form in _JSON_FORMS) as file:
-            count = write(file, _Log(store, chosen, content=content))
+        log = _Log(store, chosen, content=content)
+        if out is None and write is _write_lines:  # a file appears as a whole, or not at all
+            deque(_lines(log), maxlen=0)
+        with _output(out, store.url, is_json=form in _JSON_FORMS) as file:
+            count = write(file, log)
     if out is None:
         return
     if as_json:
@@ -95,11 +100,11 @@ def restore(path: Archive, url: Url = URL, *, as_json: Json = False) -> None:
     """Append the events of an export to a store, with their ids, versions and times.
 
     A conversation that the store has already must begin with the same events: only what follows is
-    appended, so that an interrupted restore continues.
+    appended, so that an interrupted restore continues. What was damaged, redacted, or written by a
+    newer version is restored as it was.
     """
-    clock = _RecordedClock()
-    with open_store(url, create=True, clock=clock) as store, progress_bar("restoring") as show:
-        restored = _Restore(store, clock, path)
+    with open_store(url, create=True) as store, progress_bar("restoring") as show:
+        restored = _Restore(store, path)
         for done, batch in enumerate(_batches(read_events(path))):
             restored.add(batch)
             show(done, done + 1)
@@ -133,6 +138,10 @@ class _Log(msgspec.Struct, frozen=True):
             return self.store.read()
         return self.store.conversation(self.conversation_id).events()
 
+    def stored_events(self) -> Iterator[StoredEvent]:
+        """Yield the events with all that is stored of them."""
+        return stored_events(self.store, self.conversation_id)
+
     def conversations(self) -> Iterator[Iterable[Recorded]]:
         """Yield the events of each conversation."""
         if self.conversation_id is not None:
@@ -142,55 +151,39 @@ class _Log(msgspec.Struct, frozen=True):
             yield self.store.conversation(name).events()
 
 
-class _RecordedClock:
-    """The clock of a store that is being restored: it gives the time of the batch."""
-
-    now = 0
-
-    def __call__(self) -> int:
-        return self.now
-
-
 class _Restore:
     """What a store has of each conversation, and what was added to it."""
 
-    def __init__(self, store: EventStore, clock: _RecordedClock, path: Path) -> None:
+    def __init__(self, store: EventStore, path: Path) -> None:
         self.added = 0
         self.skipped = 0
         self._store = store
-        self._clock = clock
         self._path = path
         self._known: dict[str, list[str]] = {}
 
-    def add(self, batch: list[Recorded]) -> None:
-        """Append a batch of one conversation and one time, but for what is there already.
+    def add(self, batch: list[StoredEvent]) -> None:
+        """Append a batch of one conversation, but for what is there already.
 
         Raises:
             ValueError: the store has other events of that conversation, or events are missing.
         """
-        name = batch[0].conversation_id
-        chat = self._store.conversation(name)
+        name = batch[0].recorded.conversation_id
         known = self._known.get(name)
         if known is None:
-            known = self._known[name] = [recorded.event_id for recorded in chat.events()]
-        new = [each for each in batch if not self._is_there(each, known)]
+            events = self._store.conversation(name).events()
+            known = self._known[name] = [recorded.event_id for recorded in events]
+        new = [each for each in batch if not self._is_there(each.recorded, known)]
         if not new:
             return
-        if new[0].version != len(known) + 1:
-            raise ValueError(
-                f"{self._path}: conversation {name!r} goes on at version {new[0].version}, and the "
-                f"store has {len(known)} of its events: export it from its beginning"
-            )
-        self._clock.now = new[0].recorded_at
-        events = [each.event for each in new]
-        ids = [each.event_id for each in new]
-        chat.append(
-            *events,
-            expected_version=len(known),
-            event_ids=ids if all(ids) else None,
-            occurred_at=[each.occurred_at for each in new],
-        )
-        known += ids
+        for version, each in enumerate(new, len(known) + 1):
+            if each.recorded.version != version:
+                raise ValueError(
+                    f"{self._path}: conversation {name!r} goes on at version "
+                    f"{each.recorded.version}, and the store has {version - 1} of its events: "
+                    "export it from its beginning"
+                )
+        restore_events(self._store, new)
+        known += [each.recorded.event_id for each in new]
         self.added += len(new)
 
     def _is_there(self, recorded: Recorded, known: list[str]) -> bool:
@@ -205,15 +198,15 @@ class _Restore:
         return True
 
 
-def _batches(events: Iterable[Recorded]) -> Iterator[list[Recorded]]:
-    """Yield events that follow one another in one conversation at one time."""
-    for _, run in groupby(events, lambda each: (each.conversation_id, each.recorded_at)):
+def _batches(events: Iterable[StoredEvent]) -> Iterator[list[StoredEvent]]:
+    """Yield events that follow one another in one conversation."""
+    for _, run in groupby(events, lambda each: each.recorded.conversation_id):
         while batch := list(islice(run, BATCH)):
             yield batch
 
 
 @contextmanager
-def _output(path: Path | None, *, is_json: bool) -> Generator[IO[bytes], None, None]:
+def _output(path: Path | None, url: str, *, is_json: bool) -> Generator[IO[bytes], None, None]:
     """Give the file to write, which is there as a whole at the end, or the standard output."""
     if path is None:
         output = binary_output(is_json=is_json)
@@ -222,22 +215,35 @@ def _output(path: Path | None, *, is_json: bool) -> Generator[IO[bytes], None, N
         return
     if path.exists():
         raise ValueError(f"{path} exists: pass another --out")
-    check_folder(path)
-    part = path.with_name(f".{path.name}.part")
-    try:
-        with part.open("wb") as file:
-            yield file
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
+    with whole_file(path, permissions_of(url)) as file:
+        yield file
 
 
 def _write_lines(file: IO[bytes], log: _Log) -> int:
     count = 0
-    for recorded in log.events():
-        file.write(event_line(recorded) + b"\n")
+    for line in _lines(log):
+        file.write(line + b"\n")
         count += 1
     return count
+
+
+def _lines(log: _Log) -> Iterator[bytes]:
+    """Yield the line of each event.
+
+    Raises:
+        ValueError: an event is missing, or so damaged that no line can hold it.
+    """
+    versions: dict[str, int] = {}
+    for event in log.stored_events():
+        name, version = event.recorded.conversation_id, event.recorded.version
+        before = versions.get(name, 0)
+        if version != before + 1:
+            raise ValueError(
+                f"version {version} of conversation {name!r} follows version {before}, so that no "
+                "export could be restored: see `toolledger verify`, and copy the database itself"
+            )
+        versions[name] = version
+        yield exported_line(event)
 
 
 def _write_table(file: IO[bytes], log: _Log) -> int:

@@ -9,8 +9,9 @@ from typing import Annotated
 import typer
 
 from eventstore import Recorded
+from eventstore.backup import permissions_of
 from projections.cli.options import URL, ConversationId, Json, Url, file_name, named, open_store
-from projections.cli.output import print_json, say
+from projections.cli.output import print_json, say, whole_file
 from projections.debugging.event_lines import event_line
 from projections.debugging.why import why
 
@@ -84,14 +85,15 @@ def pytest_(
     with open_store(url) as store:
         chat = named(store, conversation_id)
         events = list(chat.events())
-        name = chat.id
+        name, permissions = chat.id, permissions_of(store.url)
     slug = re.sub(r"\W+", "_", name).strip("_").lower() or "run"
     fixture, test = folder / f"{slug}.jsonl", folder / f"test_{slug}.py"
     for path in (fixture, test):
         if path.exists() and not force:
             raise ValueError(f"{path} exists: pass --force to write over it, or another --out")
     folder.mkdir(parents=True, exist_ok=True)
-    fixture.write_bytes(b"".join(event_line(recorded) + b"\n" for recorded in events))
+    with whole_file(fixture, permissions) as file:
+        file.writelines(event_line(recorded) + b"\n" for recorded in events)
     test.write_text(test_source(name, fixture.name, events), encoding="utf-8")
     if as_json:
         print_json({"test": str(test), "fixture": str(fixture), "events": len(events)})

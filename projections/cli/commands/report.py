@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from eventstore.backup import permissions_of
 from projections.cli.options import (
     URL,
     ConversationId,
@@ -18,7 +19,7 @@ from projections.cli.options import (
     named,
     open_store,
 )
-from projections.cli.output import binary_output, check_folder, print_json, say
+from projections.cli.output import binary_output, print_json, say, whole_file
 from projections.report import FIRST_LINE
 
 Out = Annotated[
@@ -61,12 +62,13 @@ def report(
         if str(path) != "-":
             refuse_other_files(path, force=force)
         events = list(chat.events())
-        name = chat.id
+        name, permissions = chat.id, permissions_of(store.url)
     page = html_report(events, provider=first).encode()
     if str(path) == "-":
         binary_output().write(page)
         return
-    write_whole(path, page)
+    with whole_file(path, permissions) as file:
+        file.write(page)
     if as_json:
         print_json({"report": str(path), "conversation_id": name, "events": len(events)})
     else:
@@ -93,14 +95,3 @@ def refuse_other_files(path: Path, *, force: bool) -> None:
     raise ValueError(
         f"{path} exists and is no report: pass --force to write over it, or another -o"
     )
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file so that it is there as a whole, or as it was before."""
-    check_folder(path)
-    part = path.with_name(f".{path.name}.part")
-    try:
-        part.write_bytes(content)
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
