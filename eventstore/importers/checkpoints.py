@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 
 from eventstore.domain.json_types import JsonObject, JsonValue, is_json_list, is_json_object
+from eventstore.domain.jsonable import safe_repr
 from eventstore.importers.dialogue import Dialogue
 from eventstore.importers.json_lines import decode_noting
 from eventstore.importers.json_members import member, objects, text
@@ -74,7 +75,10 @@ class Thread:
             ValueError: it is written in another way.
         """
         if kind == "msgpack":
-            unpacked: JsonValue = msgspec.msgpack.decode(data, ext_hook=_members)
+            try:
+                unpacked: JsonValue = msgspec.msgpack.decode(data, ext_hook=_members)
+            except RecursionError as error:
+                raise ValueError("nested too deeply") from error
             return unpacked
         if kind == "json":
             where = f"{self.name}: checkpoint {checkpoint_id}"
@@ -89,7 +93,7 @@ class Thread:
 
 def _key(message: JsonObject) -> str:
     inner = member(message, "kwargs") or message
-    return text(inner, "id") or repr((inner.get("type"), inner.get("content")))
+    return text(inner, "id") or safe_repr((inner.get("type"), inner.get("content")))
 
 
 def _members(code: int, data: memoryview) -> JsonValue:

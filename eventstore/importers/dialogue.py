@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from eventstore.domain.calls import FunctionCall, is_tool_name
+from msgspec.structs import replace
+
+from eventstore.domain.calls import is_tool_name
 from eventstore.domain.json_types import JsonValue
 from eventstore.domain.messages import Text
 from eventstore.importers.json_members import text_of
 from eventstore.importers.transcript import Transcript
+from eventstore.providers.call_arguments import function_call
 from eventstore.providers.model import ParsedCall, ParsedItem, ParsedMessage, ParsedResult
 
 ERROR_TEXT = (
@@ -148,4 +151,4 @@ def call_of(call_id: object, name: object, arguments: JsonValue) -> ParsedCall:
     own = name if is_tool_name(name) else "unknown"
     given = arguments if isinstance(arguments, str | dict | None) else text_of(arguments)
     known = call_id if isinstance(call_id, str) and call_id else None
-    return ParsedCall(known, FunctionCall.of(own, given, known))
+    return ParsedCall(known, replace(function_call(own, given), id=known))

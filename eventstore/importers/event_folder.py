@@ -1,7 +1,8 @@
 """Folders in which OpenHands keeps a conversation: a file for each event, in `events/`.
 
 `<conversation>/events/0.json` is V0's, `<conversation>/events/event-00000-<id>.json` is V1's. What
-else is in `<conversation>` is the program's own state.
+else is in `<conversation>` is the program's own state. An event that is no regular file inside the
+folder is a problem, and is not opened.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from eventstore.domain.json_types import JsonValue
 from eventstore.importers.json_lines import decode, decode_noting
 from eventstore.importers.openhands import is_event
 from eventstore.importers.problems import Problems, SourceError
+from eventstore.importers.regular_files import fault_of
 
 _FOLDER: Final = "events"
 _EVENT_FILE: Final = re.compile(r"(?:event-)?(\d+)(?:-[\w-]+)?\.json")
@@ -26,7 +28,7 @@ class EventFolder:
     def __init__(self, path: Path, problems: Problems) -> None:
         self.path = path
         self._files = _event_files(path)
-        self.size = sum(file.stat().st_size for file in self._files)
+        self.size = sum(file.lstat().st_size for file in self._files)
         self.position = 0
         self._problems = problems
 
@@ -37,6 +39,9 @@ class EventFolder:
             SourceError: a file cannot be opened.
         """
         for number, file in enumerate(self._files, 1):
+            if (fault := fault_of(file, self.path)) is not None:
+                self._problems.add(f"{file.name} {fault}")
+                continue
             try:
                 data = file.read_bytes()
                 yield number, decode_noting(data, self._problems, where=file.name)
@@ -54,11 +59,12 @@ def is_event_folder(path: Path) -> bool:
     """Return whether a folder holds the events of a conversation, judged by the first."""
     if path.name != _FOLDER or not path.is_dir():
         return False
-    for file in _event_files(path)[:1]:
-        try:
-            return is_event(decode(file.read_bytes()))
-        except (OSError, ValueError):
-            return False
+    try:
+        for file in _event_files(path):
+            if fault_of(file, path) is None:
+                return is_event(decode(file.read_bytes()))
+    except (OSError, ValueError):
+        pass
     return False
 
 

@@ -15,6 +15,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
+from itertools import chain
 from pathlib import Path
 from threading import Condition
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
@@ -25,7 +26,7 @@ from eventstore.domain.credentials import may_be_address
 from eventstore.domain.events import RunStarted
 from eventstore.errors import EventStoreError, ImportConflict
 from eventstore.importers.file_format import FileFormat
-from eventstore.importers.given_files import files_of
+from eventstore.importers.given_files import files_of, refused_in
 from eventstore.importers.problems import SourceError
 from eventstore.importers.source import Source, read
 from eventstore.importers.transcript import Transcript, is_refusal
@@ -106,10 +107,13 @@ def import_files(
 ) -> Iterator[ImportedFile]:
     """Import files, folders of them or patterns, `jobs` at a time; yield what was done in order.
 
-    A file that cannot be read holds up no other; its error is in `refused`. `watch` is called with
-    each file, and gives what is called after each message, such as a bar of progress. See
-    `import_file`.
+    A file that cannot be read holds up no other; its error is in `refused`. So are those of links
+    that lead out of a folder, and of what is no regular file in it. `watch` is called with each
+    file, and gives what is called after each message, such as a bar of progress. See `import_file`.
     """
+    given = list(given)
+    for path, error in chain.from_iterable(map(refused_in, given)):
+        yield ImportedFile(str(path), refused=[error])
     files = [*dict.fromkeys(file for each in given for file in files_of(each))]
     importing = _Importing(files, store, provider, name, error_pattern, watch)
     numbers = range(len(files))
@@ -152,7 +156,9 @@ class _Importing:
         done = ImportedFile(_shown(path))
         try:
             self._conversations(number, read(path, *self._form), done)
-        except (EventStoreError, ValueError, OSError) as error:
+        except CancelledError:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever a format raises, other files are read
             done.refused.append(error)
         finally:
             with self._changed:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from glob import glob, has_magic
 from pathlib import Path
 from typing import Final
 
 from eventstore.domain.credentials import may_be_address
-from eventstore.importers.event_folder import with_event_folders
+from eventstore.importers.event_folder import is_event_folder, with_event_folders
+from eventstore.importers.problems import SourceError
+from eventstore.importers.regular_files import fault_of
 
 SUFFIXES: Final = (
     *(".json", ".jsonl", ".ndjson", ".log", ".eval", ".traj"),
@@ -22,9 +25,25 @@ def files_of(given: str | Path) -> list[str | Path]:
         return [given]
     path = Path(given)
     if path.is_dir():
-        files = sorted(each for each in path.rglob("*") if each.suffix.lower() in SUFFIXES)
-        return [*with_event_folders(each for each in files if each.is_file())] or [path]
+        files = [each for each in _named_files(path) if fault_of(each, path, None) is None]
+        return [*with_event_folders(files)] or [path]
     if path.exists() or not has_magic(str(path)):
         return [path]
     found = glob(str(path), recursive=True)  # noqa: PTH207 - Path.glob takes no absolute pattern
     return [*with_event_folders(map(Path, sorted(found)))] or [path]
+
+
+def refused_in(given: str | Path) -> Iterator[tuple[Path, SourceError]]:
+    """Yield what stands in a folder under the name of a file, and is none that is read."""
+    path = Path(given)
+    if (isinstance(given, str) and may_be_address(given)) or not path.is_dir():
+        return
+    for each in _named_files(path):
+        fault = fault_of(each, path, None)
+        if fault is not None and not is_event_folder(each.parent):
+            yield each, SourceError(f"{each} {fault}: name it by itself to import it")
+
+
+def _named_files(folder: Path) -> list[Path]:
+    found = (each for each in folder.rglob("*") if each.suffix.lower() in SUFFIXES)
+    return sorted(each for each in found if each.is_symlink() or not each.is_dir())

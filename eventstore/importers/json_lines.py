@@ -19,6 +19,9 @@ MAX_LINE_BYTES = 64 * 1024 * 1024
 MAX_FILE_BYTES = 512 * 1024 * 1024
 """Size limit of a file that can only be read as a whole."""
 
+MAX_VALUES = 20_000_000
+"""Values in one JSON text: each takes some 50 to 100 bytes of memory."""
+
 NOT_JSON = "not JSON"
 KEY_TWICE = "a key twice in one object: the last of its values was read"
 
@@ -28,6 +31,7 @@ _SIGNATURES = (
     (b"\x1f\x8b", "is compressed: unpack it first"),
 )
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_BEFORE_VALUES = (b"[", b"{", b",")
 _CLOSING_BRACKETS = {b"{": b"}", b"[": b"]"}
 
 
@@ -138,8 +142,10 @@ def decode(data: bytes) -> JsonValue:
     """Return the JSON value of `data`; NaN and half surrogate pairs are accepted, as in Python.
 
     Raises:
-        ValueError: it is not JSON.
+        ValueError: it is not JSON, or would take too much memory.
     """
+    if len(data) > MAX_VALUES and sum(map(data.count, _BEFORE_VALUES)) > MAX_VALUES:
+        raise ValueError(f"more than {MAX_VALUES:,} values")
     value: JsonValue
     try:
         value = msgspec.json.decode(data)

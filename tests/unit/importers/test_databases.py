@@ -170,6 +170,32 @@ CREATE TABLE checkpoint_blobs (
 
 
 @pytest.mark.server
+def test_a_checkpoint_that_nests_too_deeply_holds_up_no_other_thread(importer: Importer) -> None:
+    """Deep values are read, or are a problem by name: packed ones, and objects in objects."""
+    path = importer.folder / "checkpoints.db"
+    objects = b"\xc0"
+    for _ in range(300):
+        objects = msgspec.msgpack.encode(msgspec.msgpack.Ext(1, objects))
+    packed = {"lists": b"\x91" * 5_000 + b"\xc0", "objects": objects}
+    content: Any = "go"
+    for _ in range(450):
+        content = [content]
+    for name, said in (("deep", content), ("whole", "go")):
+        kwargs = {"type": "human", "content": said}
+        messages = [{"lc": 1, "type": "constructor", "kwargs": kwargs}]
+        packed[name] = msgspec.msgpack.encode(checkpoint(0, messages))
+    with database(path) as connection:
+        connection.execute(
+            "CREATE TABLE checkpoints (thread_id, checkpoint_ns, checkpoint_id, type, checkpoint)"
+        )
+        for name, state in packed.items():
+            row = (name, "", "1", "msgpack", state)
+            connection.execute("INSERT INTO checkpoints VALUES (?, ?, ?, ?, ?)", row)
+    importer.file(path)
+    assert "whole" in importer.ids
+    assert "lists: checkpoint 1 cannot be read" in importer.problems
+
+
 def test_checkpoints_in_postgresql_are_read_by_its_url(
     postgresql: PostgreSQL, store: EventStore
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,8 @@ import pytest
 from support.foreign_logs import GEMINI, PYDANTIC, V0, codex, item
 from support.importing import AT, Importer, clock, states
 
-from eventstore import Failed
-from eventstore.importers import read
+from eventstore import EventStore, Failed
+from eventstore.importers import import_files, read
 from eventstore.importers.event_folder import with_event_folders
 
 # Codex CLI
@@ -316,6 +317,33 @@ def test_the_files_of_event_folders_are_not_read_one_by_one(tmp_path: Path) -> N
     beside = tmp_path / "one" / "event_cache" / "0-25.json"
     files = [beside, kept, tmp_path / "one" / "base_state.json", other, tmp_path / "chat.json"]
     assert with_event_folders(files) == [tmp_path / "chat.json", kept.parent, other]
+
+
+def test_only_regular_files_inside_a_folder_are_opened(store: EventStore, tmp_path: Path) -> None:
+    """Anything else is told by its name: it may lead anywhere, and give data without end."""
+    folder = tmp_path / "logs" / "chat" / "events"
+    folder.mkdir(parents=True)
+    outside = tmp_path / "outside.json"
+    outside.write_text(json.dumps(V0[1]))
+    (folder / "0.json").symlink_to(outside)
+    (folder / "1.json").write_text(json.dumps(V0[1]))
+    (folder / "2.json").symlink_to(folder / "1.json")
+    (folder / "3.json").symlink_to(folder / "4.json")
+    with socket.socket(socket.AF_UNIX) as opened:
+        opened.bind(str(folder / "5.json"))
+    (done,) = import_files(store, [folder])
+    assert (done.added, done.refused) == (2, [])
+    assert done.problems == [
+        "0.json is a link that leads out of the folder",
+        "3.json is a link to nothing",
+        "5.json is not a regular file",
+    ]
+    for name in ("a.json", "b.json"):
+        (tmp_path / "logs" / name).symlink_to(outside)
+    *refused, known = import_files(store, [tmp_path / "logs"])
+    assert known.skipped == 2
+    assert [each.path.removeprefix(f"{tmp_path}/logs/") for each in refused] == ["a.json", "b.json"]
+    assert all("leads out of the folder: name it" in str(each.refused[0]) for each in refused)
 
 
 # pydantic-ai

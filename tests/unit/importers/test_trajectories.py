@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+import random
 import sys
 from pathlib import Path
 from typing import Any
-from zipfile import ZipFile
+from zipfile import ZIP_DEFLATED, ZipFile
 from zlib import crc32
 
 import pytest
 from support.foreign_logs import sample
 from support.importing import AT, Importer, clock, states
+from support.tiers import rounds
 
-from eventstore import ToolCompleted
-from eventstore.importers import SourceError, read
+from eventstore import EventStore, ToolCompleted
+from eventstore.importers import SourceError, import_files, read
+from eventstore.importers.eval_archive import ALWAYS_BYTES
 
 # SWE-agent
 
@@ -313,6 +316,41 @@ def test_a_damaged_zstandard_archive_is_refused(tmp_path: Path) -> None:
     zstandard_archive(path, "samples/1_epoch_2.json", b"{}", b"not packed")
     with pytest.raises(SourceError, match=r"is damaged: samples/1_epoch_2\.json"):
         list(read(path).transcripts())
+
+
+def test_a_damaged_archive_holds_up_nothing(store: EventStore, tmp_path: Path) -> None:
+    """Its other samples are read, and so are the files after it; the error is one of ours."""
+    path, names = tmp_path / "1.eval", ("1_epoch_1", "2_epoch_1")
+    with ZipFile(path, "w", ZIP_DEFLATED) as archive:
+        archive.writestr("header.json", "{}")
+        for name in names:
+            archive.writestr(f"samples/{name}.json", json.dumps(sample()))
+    whole = path.read_bytes()
+    (tmp_path / "2.json").write_text('[{"role": "user", "content": "go"}]')
+    refused = 0
+    chance = random.Random(1)
+    for _ in range(rounds(40, 3000)):
+        changed = bytearray(whole)
+        changed[chance.randrange(len(whole))] ^= 1 << chance.randrange(8)
+        path.write_bytes(changed)
+        damaged, other = import_files(store, [tmp_path])
+        assert (other.conversations, other.refused) == (1, [])
+        assert all(type(error) is SourceError for error in damaged.refused)
+        refused += bool(damaged.refused)
+    assert refused
+
+
+def test_a_sample_that_unpacks_to_much_more_than_it_is_is_not_read(importer: Importer) -> None:
+    """The others are; a small sample may always be read."""
+    path = importer.folder / "log.eval"
+    with ZipFile(path, "w", ZIP_DEFLATED) as archive:
+        archive.writestr("samples/1_epoch_2.json", json.dumps(sample()))
+        for number, size in ((2, ALWAYS_BYTES - 2), (3, ALWAYS_BYTES)):
+            archive.writestr(f"samples/{number}_epoch_1.json", f'"{" " * size}"')
+    check_samples(importer, importer.file(path))
+    (problem,) = (each for each in importer.problems if "samples/3_epoch_1.json" in each)
+    assert "are read at most" in problem
+    assert not [each for each in importer.problems if "samples/2" in each and "at most" in each]
 
 
 def test_another_archive_is_refused(importer: Importer) -> None:
