@@ -13,8 +13,8 @@ from typing import NamedTuple
 _PARAMETER_HEADS = frozenset({"args", "arguments", "parameters", "params", "keyword args"})
 _OTHER_HEADS = frozenset({"returns", "return", "raises", "yields", "yield", "example", "examples"})
 _UNDERLINE = re.compile(r"-{3,}\s*")
-_FIELD = re.compile(r":(?P<role>[a-z]+)(?:[^:]*?\s\*{0,2}(?P<name>\w+))?\s*:\s*(?P<text>.*)")
-_GOOGLE_ENTRY = re.compile(r"\*{0,2}(?P<name>\w+)\s*(?:\([^)]*\))?\s*:\s*(?P<text>.*)")
+_FIELD = re.compile(r":(?P<role>[a-z]++)(?:[^:]*?\s\*{0,2}(?P<name>\w++))?\s*+:\s*(?P<text>.*)")
+_GOOGLE_ENTRY = re.compile(r"\*{0,2}(?P<name>\w+)\s*+(?:\([^()]*\)\s*+)?:\s*(?P<text>.*)")
 _NUMPY_ENTRY = re.compile(r"\*{0,2}(?P<name>\w+)\s*(?::.*)?(?P<text>)")
 _PARAMETER_ROLES = frozenset({"param", "parameter", "arg", "argument", "key", "keyword"})
 

@@ -122,7 +122,8 @@ _GATEWAY_STATUSES = frozenset({502, 504, 520, 524})
 _DOUBTFUL_STATES = re.compile("08...|40003|57P01|57P02|HYT00")
 _REFUSED_STATES = re.compile("0800[14]|28...|3D000|53300|57P03|HYT01")
 _NO_CONNECTION = re.compile(
-    r"connection to server (?:at|on) .* failed|could not (?:connect to server|translate host name)"
+    r"connection to server (?:at|on) .{0,300} failed"
+    r"|could not (?:connect to server|translate host name)"
 )
 # MySQL's numbers: no connection or a refused one; one that was lost or killed.
 _REFUSED_NUMBERS = frozenset({1040, 1044, 1045, 1049, 1129, 1130, 2002, 2003, 2005})

@@ -168,7 +168,7 @@ _OVERFLOW_WORDS = frozenset({"context_length_exceeded"})
 _OVERFLOW_SENTENCES = (
     # OpenAI, and servers that copy it
     (
-        r"maximum context length is (?P<limit>[\d,]+) tokens.*?(?:resulted in|requested|has) "
+        r"maximum context length is (?P<limit>[\d,]+) tokens.{0,500}?(?:resulted in|requested|has) "
         r"(?:about )?(?P<used>[\d,]+)"
     ),
     r"maximum context length is (?P<limit>[\d,]+) tokens",
@@ -181,7 +181,10 @@ _OVERFLOW_SENTENCES = (
         r"allowed \(?(?P<limit>[\d,]+)"
     ),
     # Mistral
-    r"Prompt contains (?P<used>[\d,]+) tokens.*?too large for model with (?P<limit>[\d,]+) maximum",
+    (
+        r"Prompt contains (?P<used>[\d,]+) tokens.{0,500}?too large for model with "
+        r"(?P<limit>[\d,]+) maximum"
+    ),
     # Bedrock
     r"Input is too long for requested model",
 )

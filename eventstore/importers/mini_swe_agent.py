@@ -17,7 +17,7 @@ from eventstore.importers.times import time_of
 from eventstore.importers.transcript import Transcript
 from eventstore.providers.model import ParsedCall
 
-_BLOCK = re.compile(r"```(?:bash|mswea_bash_command)\s*\n(.*?)\n```", re.DOTALL)
+_FENCE = re.compile(r"```(?:bash|mswea_bash_command)\s*\n")
 _EXIT_CODE = re.compile(r"\A(?:<exception>.*?</exception>\s*)?<returncode>(-?\d+)</", re.DOTALL)
 
 
@@ -85,7 +85,7 @@ class _Run:
             return made
         commands = [each.get("command") for each in objects(extra, "actions")]
         if "actions" not in extra:
-            commands = [*_BLOCK.findall(text(message, "content"))]
+            commands = _blocks(text(message, "content"))
         ids = (f"step-{self._steps}-{number}" for number in range(1, len(commands) + 1))
         return [
             call_of(own, "bash", {"command": command})
@@ -103,6 +103,19 @@ def _ends(message: JsonObject) -> bool:
     extra = member(message, "extra")
     stated = bool(_EXIT_CODE.match(text(message, "content")))
     return stated or "returncode" in extra or extra.get("exit_status") == "Submitted"
+
+
+def _blocks(said: str) -> list[str]:
+    """Return the commands in a reply: what stands between the fences of each block."""
+    found: list[str] = []
+    end = 0
+    while (fence := _FENCE.search(said, end)) is not None:
+        end = said.find("\n```", fence.end() - 1)
+        if end < 0:
+            break
+        found.append(said[fence.end() : end])
+        end += len("\n```")
+    return found
 
 
 def _failed(message: JsonObject) -> bool:

@@ -18,8 +18,9 @@ from eventstore.importers.transcript import Transcript
 
 _ERROR_TEXT = (
     ERROR_TEXT + r"|^Traceback \(most recent call last\)|^(?:bash|/bin/\w+): .*(?:not found|error)"
-    r"|(?m:^\w*(?:Error|Exception): )|Your (?:proposed edit|command) .*(?:error|denied|blocked)"
-    r"|\A\s*(?:Usage:|No such file|File .+ not found|.*: No such file or directory)"
+    r"|(?m:^\w*(?:Error|Exception): )|Your (?:proposed edit|command) .{0,300}"
+    r"(?:error|denied|blocked)"
+    r"|\A\s*+(?:Usage:|No such file|File .+ not found|.*: No such file or directory)"
 )
 
 

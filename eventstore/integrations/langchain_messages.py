@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -31,9 +30,6 @@ if TYPE_CHECKING:
 
 FRAMEWORK = "langchain"
 """The `provider` of its messages in the log."""
-
-_REPEATED = re.compile("(.+?)\\1+")
-
 
 # to the log
 
@@ -103,8 +99,8 @@ def _finish_reason(said: dict[str, Any]) -> str | None:
     LangChain joins the texts of chunks: a reason that each of them gave is there several times.
     """
     reason = finish_reason_of(said, None)
-    repeated = None if reason is None else _REPEATED.fullmatch(reason)
-    return reason if repeated is None else repeated[1]
+    # A text that is another one several times stands in two of itself before the second, too.
+    return None if reason is None else reason[: (reason * 2).find(reason, 1)]
 
 
 def _first(said: dict[str, Any], *names: str) -> str | None:

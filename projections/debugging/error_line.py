@@ -68,11 +68,11 @@ _RULES = (
     # what says nothing
     _rule(
         0,
-        r"^\s*(?:$|at .+[:)]\d*|File \".+\", line \d+|[\^~|\s]+$|[=_─━*#.-]{4,}|> |npm warn|"
-        r"warning:|\[notice\]|note: |hint: |Traceback \(most|During handling of|"
+        r"^\s*+(?:$|at .+[:)]\d*|File \".+\", line \d+|[\^~|][\^~|\s]*+$|[=_─━*#.-]{4,}|> |"
+        r"npm warn|warning:|\[notice\]|note: |hint: |Traceback \(most|During handling of|"
         r"The above exception was|Debugger attached|Waiting for the debugger|"
-        r"npm (?:error|ERR!)(?:\s*$|\s+(?:A complete log|path|command|errno|syscall|workspace|"
-        r"location|signal|cwd|dest|\s+/|Lifecycle script|This is probably not|Failed at the|"
+        r"npm (?:error|ERR!)(?:\s*+$|\s{2,}+/|\s++(?:A complete log|path|command|errno|syscall|"
+        r"workspace|location|signal|cwd|dest|Lifecycle script|This is probably not|Failed at the|"
         r"Log files|If you|For a full|node -v|npm -v|See )))",
     ),
     _rule(
@@ -88,7 +88,7 @@ _RULES = (
     ),
     # what says it
     _rule(9, r"^\s*Caused by: \S", is_last=True),
-    _rule(9, r"^(?:FAILED|ERROR) \S+(?:::|\.py).* - \S", flags=0),
+    _rule(9, r"^(?:FAILED|ERROR) (?>\S+?(?:::|\.py)).* - \S", flags=0),
     _rule(8, r"^E\s{2,}\S", flags=0),
     _rule(7, _EXCEPTION, is_last=True, flags=0),
     _rule(
@@ -98,7 +98,7 @@ _RULES = (
     ),
     _rule(
         5,
-        r"^npm (?:error|ERR!) (?!code )|\b(?:HTTP\S*|status(?: code)?:?)\s+[45]\d\d\b|"
+        r"^npm (?:error|ERR!) (?!code )|\b(?:HTTP\S{0,20}|status(?: code)?:?)\s+[45]\d\d\b|"
         r"\b(?:401|402|403|404|408|409|413|429|50[0-4])\s+[A-Z][a-z]+|"
         r"\b(?:unauthori[sz]ed|forbidden|(?:permission|access) (?:was )?denied|"
         r"invalid (?:api.?key|token|credentials)|expired|quota|rate.?limit|too many requests|"
@@ -123,9 +123,13 @@ _HINTS = re.compile(
 )
 """What a line with a rank holds in lower case; other lines need not be looked at."""
 
-_ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07")
+_ANSI = re.compile(r"\x1b\[[0-9;?]*+[A-Za-z]|\x1b\][^\x07\x1b]*+(?:\x07|\x1b\\)")
 _TAGS = re.compile(r"</?[A-Za-z][\w:-]*(?:\s[^<>]*)?/?>")
-_SCRIPTS = re.compile(r"<(style|script)\b.*?</\1>", re.IGNORECASE | re.DOTALL)
+_SCRIPTS = [
+    (re.compile(rf"<{name}\b", re.IGNORECASE), re.compile(f"</{name}>", re.IGNORECASE))
+    for name in ("style", "script")
+]
+"""How an element begins and ends of which nothing is read."""
 _MARKUP = re.compile(
     r"\s*<(?:!doctype|\?xml|html|[a-z_:-]*(?:error|response|result|output)\b)", re.IGNORECASE
 )
@@ -142,9 +146,20 @@ def error_line(text: str, width: int = SHOWN_CHARACTERS) -> str:
     if "\x1b" in text:
         text = _ANSI.sub("", text)
     if _MARKUP.match(text):
-        text = _TAGS.sub("", _SCRIPTS.sub("", text))
+        text = _TAGS.sub("", _without_scripts(text))
     line, start = _best(text)
     return one_line(_with_message(line, start, width), width)
+
+
+def _without_scripts(text: str) -> str:
+    for begins, ends in _SCRIPTS:
+        kept: list[str] = []
+        at = 0
+        while (begin := begins.search(text, at)) and (end := ends.search(text, begin.end())):
+            kept.append(text[at : begin.start()])
+            at = end.end()
+        text = "".join([*kept, text[at:]])
+    return text
 
 
 def same_error_key(line: str) -> str:

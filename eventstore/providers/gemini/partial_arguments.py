@@ -17,7 +17,7 @@ import msgspec
 
 from eventstore.domain.json_types import JsonObject, JsonValue
 
-_STEPS: Final = re.compile(r"""\.([^.\[\]]+)|\[(\d{1,6})\]|\[['"](.*?)['"]\]""")
+_STEPS: Final = re.compile(r"""\.([^.\[\]]+)|\[(\d{1,6})\]|\[['"](.{0,300}?)['"]\]""")
 _VALUES: Final = ("stringValue", "numberValue", "boolValue", "nullValue")
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
