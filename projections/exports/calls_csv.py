@@ -1,8 +1,13 @@
-"""Calls as CSV, a line each, for a spreadsheet."""
+"""Calls as CSV, a line each, for a spreadsheet.
+
+No cell is a formula for any spreadsheet: behind blanks, on each line of a cell, with a full-width
+sign, and where `;` or a tab separates the cells. All cells are quoted.
+"""
 
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Iterable
 from io import TextIOWrapper
 from typing import IO
@@ -26,8 +31,13 @@ COLUMNS = (
     "error",
 )
 
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""How a cell begins that a spreadsheet would compute."""
+_SIGNS = ("=", "+", "-", "@", "\N{FULLWIDTH EQUALS SIGN}", "\N{FULLWIDTH PLUS SIGN}")
+_FORMULA = (*_SIGNS, "\N{FULLWIDTH HYPHEN-MINUS}", "\N{FULLWIDTH COMMERCIAL AT}")
+"""How a cell begins, behind blanks, that a spreadsheet would compute."""
+_BETWEEN_CELLS = re.compile(r"([;\t\r\n])")
+"""What may end a cell, whether it is quoted or not."""
+_UNSEEN = "".join(map(chr, range(33))) + "\"'\xa0\u200b\u200c\u200d\u2060\u3000\ufeff"
+"""What may stand before a sign: blanks, marks of no width, quotes."""
 
 _ALL_CHARACTERS = 10**9
 
@@ -37,7 +47,7 @@ def write_calls(file: IO[bytes], events: Iterable[Recorded]) -> int:
     calls = list(CurrentTools().extend(events).calls())
     text = TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
     try:
-        writer = csv.writer(text)
+        writer = csv.writer(text, quoting=csv.QUOTE_ALL)
         writer.writerow(COLUMNS)
         writer.writerows([_cell(value) for value in _row(name, tool)] for name, tool in calls)
     finally:
@@ -76,5 +86,12 @@ def _time(at: int | None) -> str:
 
 
 def _cell(value: object) -> object:
-    """Return a value that no spreadsheet takes for a formula."""
-    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
+    """Return a value that no spreadsheet takes for a formula, nor a part of it."""
+    if not isinstance(value, str):
+        return value
+    parts = _BETWEEN_CELLS.split(value)
+    return "".join(f"'{part}" if _is_formula(part) else part for part in parts)
+
+
+def _is_formula(part: str) -> bool:
+    return part.lstrip(_UNSEEN).startswith(_FORMULA)

@@ -2,15 +2,20 @@
 
 1. Every answer has the same headers: only the server's own style and script may load, no other page
    may frame it, and no cache keeps it. The report of a conversation brings its own policy.
-2. The pages share one fold, which reads what was appended since it was last asked.
-3. Pages that change by themselves ask for themselves again, and take over the part named `live`.
+2. The pages share one fold, which reads what was appended since it was last asked, a page of
+   events at a time. A page that breaks off is read again, and none is counted twice. A request that
+   comes while another one reads waits a moment, and is shown the fold so far.
+3. Where the log was put back, the page says so, and the fold begins anew. So with a file that was
+   replaced, which is opened again.
+4. Pages that change by themselves ask for themselves again, and take over the part named `live`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.resources import files
+from itertools import islice
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, quote
@@ -24,7 +29,7 @@ from starlette.middleware.base import BaseHTTPMiddleware, RequestResponseEndpoin
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from eventstore import Cursor, EventStore
+from eventstore import Cursor, CursorLost, EventStore, EventStoreError, StoreCorrupt
 from eventstore.domain.one_line import one_line
 from projections.approvals import PendingApproval
 from projections.doubts import Doubt
@@ -39,6 +44,10 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
 MAX_FORM_BYTES = 2_000_000
+PAGE_EVENTS = 100
+"""Events that are taken in before others may look at the fold."""
+PATIENCE_SECONDS = 2.0
+"""How long a request waits for the one that reads the log."""
 MAX_LISTED = 200
 """Conversations, errors, hours or calls that a page lists."""
 
@@ -83,6 +92,7 @@ def web_app(store: EventStore, guard: Guard) -> Starlette:
             Route("/assets/{name}", _asset),
         ],
         middleware=[Middleware(BaseHTTPMiddleware, dispatch=check)],
+        exception_handlers={EventStoreError: pages.failed},
     )
 
 
@@ -101,7 +111,8 @@ class _Pages:
         self._guard = guard
         self._view = StoreView()
         self._cursor: Cursor | None = None
-        self._lock = Lock()
+        self._reading = Lock()
+        self._lock = Lock()  # around each change of the fold
         environment = jinja2.Environment(
             autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
         )
@@ -199,11 +210,46 @@ class _Pages:
     @contextmanager
     def _current(self) -> Generator[StoreView, None, None]:
         """Give the fold of all that is in the log now."""
+        if self._reading.acquire(timeout=PATIENCE_SECONDS):
+            try:
+                self._catch_up()
+            except (CursorLost, StoreCorrupt) as error:
+                self._begin_anew(is_replaced=isinstance(error, StoreCorrupt))
+                raise
+            finally:
+                self._reading.release()
         with self._lock:
-            feed = self._store.read(self._cursor)
-            self._view.extend(feed)
-            self._cursor = feed.cursor
             yield self._view
+
+    def _catch_up(self) -> None:
+        feed = self._store.read(self._cursor)
+        events = iter(feed)
+        while page := list(islice(events, PAGE_EVENTS)):
+            with self._lock:
+                self._view.extend(page)
+                self._cursor = feed.cursor
+
+    def _begin_anew(self, *, is_replaced: bool) -> None:
+        with self._lock:
+            self._view, self._cursor = StoreView(), None
+        if is_replaced:  # the connection may be to a file that is not there any more
+            with suppress(EventStoreError):
+                self._store = EventStore.open(
+                    self._store.url, tenant=self._store.tenant, create=False
+                )
+
+    def failed(self, request: Request, error: Exception) -> Response:
+        """Return the page that says why another could not be made; it asks for that again."""
+        text = self._template.render(
+            page="failed",
+            token=self._guard.form_token,
+            lines=[],
+            total=0,
+            note=str(error),
+            address=request.url.path,
+            is_lost=isinstance(error, CursorLost | StoreCorrupt),
+        )
+        return HTMLResponse(text, 503)
 
     def _page(self, page: str, lines: list[Any], **data: Any) -> Response:
         data = {"total": len(lines), **data}

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hmac
 import secrets
+from collections.abc import Iterable
 from hashlib import sha256
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -27,14 +28,14 @@ class Guard:
 
     def __init__(self, token: str, hosts: frozenset[str]) -> None:
         self._token = token
-        self._hosts = hosts
+        self._hosts = frozenset(map(str.lower, hosts))
         self.form_token = hmac.new(token.encode(), b"form", sha256).hexdigest()
         # Cookies know no ports: two servers of one machine need two names.
         self._cookie = f"toolledger-{self.form_token[:8]}"
 
     def refusal(self, request: Request) -> Response | None:
         """Return the answer to a request that may not go on; None for one that may."""
-        if request.headers.get("host", "") not in self._hosts:
+        if request.headers.get("host", "").lower() not in self._hosts:
             return PlainTextResponse("this server does not answer to that name", 421)
         given = request.query_params.get("token")
         if given is not None and request.method == "GET":
@@ -52,13 +53,27 @@ class Guard:
     def _is_of_another_site(self, request: Request) -> bool:
         """Return whether a browser says so; other programs say nothing of it."""
         origin = request.headers.get("origin", "null")  # as sent where no referrer may be told
-        if origin != "null" and urlsplit(origin).netloc not in self._hosts:
+        if origin != "null" and urlsplit(origin).netloc.lower() not in self._hosts:
             return True
         return request.headers.get("sec-fetch-site", "none") not in ("same-origin", "none")
 
     def is_own_form(self, form_token: object) -> bool:
         """Return whether a form was made by this process."""
         return isinstance(form_token, str) and _is_same(form_token, self.form_token)
+
+
+def hosts_of(names: Iterable[str], port: int) -> frozenset[str]:
+    """Return what requests may say for `Host`: the names at the port, or without it.
+
+    A browser leaves out port 80, and a proxy in front of the server has another. A name with a port
+    of its own stands for that alone.
+    """
+    hosts: set[str] = set()
+    for name in names:
+        shown = f"[{name}]" if name.count(":") > 1 and not name.startswith("[") else name
+        has_port = ":" in shown.rpartition("]")[2]
+        hosts |= {shown} if has_port else {shown, f"{shown}:{port}"}
+    return frozenset(hosts)
 
 
 def new_token() -> str:

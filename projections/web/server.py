@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import sys
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
@@ -11,26 +12,32 @@ import uvicorn
 
 from eventstore import EventStore
 from projections.web.app import web_app
-from projections.web.guard import Guard, new_token
+from projections.web.guard import Guard, hosts_of, new_token
+
+ALL_ADDRESSES = ("0.0.0.0", "::")  # noqa: S104 - what a user may pass
+"""Hosts that no browser can name."""
 
 
 class Server:
     """A server over a store; `address` is what to open, with the token.
 
-    The socket listens from the beginning, so that an address that was printed can be opened.
+    It answers requests for `host` and `localhost`, and for the names that are allowed. The socket
+    listens from the beginning, so that an address that was printed can be opened.
 
     Raises:
         OSError: the address or the port cannot be had.
     """
 
-    def __init__(self, store: EventStore, host: str, port: int) -> None:
+    def __init__(
+        self, store: EventStore, host: str, port: int, allowed: Sequence[str] = ()
+    ) -> None:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self._socket = socket.create_server((host, port), family=family)
         port = self._socket.getsockname()[1]
         token = new_token()
-        names = {f"[{host}]" if ":" in host else host, "localhost"}
-        guard = Guard(token, frozenset(f"{name}:{port}" for name in names))
-        shown = f"[{host}]" if ":" in host else host
+        guard = Guard(token, hosts_of([host, "localhost", *allowed], port))
+        named = "localhost" if host in ALL_ADDRESSES else host
+        shown = f"[{named}]" if ":" in named else named
         self.address = f"http://{shown}:{port}/?token={token}"
         settings = uvicorn.Config(
             web_app(store, guard),

@@ -151,6 +151,32 @@ def test_calls_as_csv(url: str) -> None:
     assert (rows[6]["conversation"], rows[6]["tool"]) == ("'=cmd", "'@tool")
 
 
+@pytest.mark.parametrize(
+    ("given", "safe"),
+    [
+        ("=1", "'=1"),
+        (" \t\n=1", " \t\n'=1"),
+        ("\u200b@a", "'\u200b@a"),
+        ("\uff1d1", "'\uff1d1"),
+        ('a;"=1', "a;'\"=1"),
+        ("a\r\n+1", "a\r\n'+1"),
+        ("a=1, b-2", "a=1, b-2"),
+    ],
+)
+def test_no_part_of_a_cell_is_a_formula(given: str, safe: str, url: str) -> None:
+    """Spreadsheets pass over blanks, know full-width signs, and may separate cells at `;`."""
+    with EventStore.open("sqlite:///cells.db") as store:
+        chat = store.conversation("chat")
+        chat.reject(chat.request("f").id, given)
+    command = ["export", "--format", "csv", "--url", "sqlite:///cells.db", "-o", "calls.csv"]
+    assert app.run(command) == 0
+    text = Path("calls.csv").read_text("utf-8")
+    assert text.startswith('"conversation","call",')
+    with Path("calls.csv").open(encoding="utf-8", newline="") as file:
+        (row,) = csv.DictReader(file)
+    assert row["error"] == safe
+
+
 def test_a_trace_for_each_conversation(url: str, capsys: pytest.CaptureFixture[str]) -> None:
     """A line of JSON each; what is private is there on request only."""
     assert app.run(["export", "--format", "otlp", "--url", url, "-o", "traces.json"]) == 0

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import re
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from itertools import islice
+from pathlib import Path
+from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
 
-from eventstore import EventStore
+from eventstore import Cursor, EventStore, Feed, Recorded, StorageError
+from eventstore.backup import backup
 from projections.web.app import web_app
-from projections.web.guard import Guard, new_token
+from projections.web.guard import Guard, hosts_of, new_token
 
 
 @pytest.fixture
@@ -91,4 +99,104 @@ def test_strangers_are_refused(client: TestClient, store: EventStore) -> None:
     assert stranger.get("/").status_code == 403
     assert stranger.get("/?token=guess").status_code == 403
     assert client.get("/", headers={"Host": "evil.example"}).status_code == 421
+    store.close()
+
+
+@pytest.mark.parametrize("is_replaced", [False, True])
+def test_a_log_that_was_put_back_is_told_once_and_followed_again(
+    client: TestClient, store: EventStore, is_replaced: bool
+) -> None:
+    """The page names the remedy. The next one shows what the log has now."""
+    path = Path(store.url.removeprefix("sqlite:///"))
+    copy = path.with_name("copy.db")
+    backup(store.url, copy)
+    store.conversation("lost").add_message("user", "lost")
+    assert "lost" in client.get("/newest").text
+    if is_replaced:
+        for file in path.parent.glob("log.db*"):
+            file.unlink()
+        shutil.copy(copy, path)
+    else:
+        with closing(sqlite3.connect(copy)) as source, closing(sqlite3.connect(path)) as target:
+            source.backup(target)
+    with EventStore.open(store.url) as other:
+        for number in range(3):
+            other.conversation("new").add_message("user", f"new {number}")
+    told = client.get("/newest")
+    assert told.status_code == 503
+    assert "toolledger accept-loss" in told.text
+    assert 'id="live"' in told.text
+    again = client.get("/newest")
+    assert again.status_code == 200
+    assert "new 2" in again.text
+    assert "lost" not in again.text
+    store.close()
+
+
+class BreaksOff:
+    """A store of which every other read ends with an error after some events."""
+
+    def __init__(self, store: EventStore) -> None:
+        self._store = store
+        self._reads = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    def read(self, after: Cursor | None = None) -> Any:
+        """Return the events; in the middle the server goes away."""
+        self._reads += 1
+        return BrokenFeed(self._store.read(after)) if self._reads % 2 else self._store.read(after)
+
+
+class BrokenFeed:
+    """A feed that ends with an error after 250 events."""
+
+    def __init__(self, feed: Feed) -> None:
+        self._feed = feed
+
+    @property
+    def cursor(self) -> Cursor:
+        """The place after the last event that was given."""
+        return self._feed.cursor
+
+    def __iter__(self) -> Iterator[Recorded]:
+        yield from islice(self._feed, 250)
+        raise StorageError("the server went away")
+
+
+def test_a_read_that_breaks_off_is_not_counted_twice(store: EventStore) -> None:
+    """The next request goes on behind what was taken in."""
+    chat = store.conversation("many")
+    for number in range(150):
+        call = chat.request("find", {"q": number})
+        chat.start(call.id)
+        chat.complete(call.id, number)
+    token = new_token()
+    broken: Any = BreaksOff(store)
+    app = web_app(broken, Guard(token, hosts_of(["here"], 80)))
+    browser = TestClient(app, base_url="http://here", headers={"Host": "here"})
+    browser.get(f"/?token={token}", follow_redirects=False)
+    assert browser.get("/").status_code == 503
+    page = re.sub("<[^>]*>", " ", browser.get("/").text)
+    assert re.search(r"many\s+450 .* 150 ", page)
+    store.close()
+
+
+@pytest.mark.parametrize(
+    ("names", "port", "answered", "refused"),
+    [
+        (["127.0.0.1"], 80, ["127.0.0.1", "127.0.0.1:80"], ["127.0.0.1:81", "evil", ""]),
+        (["::1"], 80, ["[::1]", "[::1]:80"], ["::1"]),
+        (["a.example", "B.example:443"], 8770, ["A.example:8770", "b.example:443"], ["b.example"]),
+    ],
+)
+def test_only_the_names_of_the_server_are_answered(
+    store: EventStore, names: list[str], port: int, answered: list[str], refused: list[str]
+) -> None:
+    """A browser leaves out port 80, and a proxy has a port of its own."""
+    browser = TestClient(web_app(store, Guard("t", hosts_of(names, port))))
+    for host in (*answered, *refused):
+        status = browser.get("/", headers={"Host": host}).status_code
+        assert (status == 421) == (host in refused), host
     store.close()
