@@ -51,6 +51,7 @@ class EventStore:
         durability: str = "full",
         busy_timeout: float = 30.0,
         create: bool = True,
+        read_only: bool = False,
         clock: Callable[[], int] | None = None,
         prices: Prices | None = None,
     ) -> Self:
@@ -60,6 +61,8 @@ class EventStore:
         `mysql://user@host/name` (MariaDB, too), with the extra of that name installed.
 
         `create=False` refuses a database that holds no store yet, and leaves it as it is.
+        `read_only=True` is for a user who may only read: nothing is created or upgraded, and an
+        append raises `StoreReadOnly`.
         With `durability="full"` an append that returned is on disk. `"normal"` is faster and may
         lose the last commits in a power cut (not in a crash of the process). `busy_timeout`
         (seconds) is how long an append waits for other writers, or for a server to come back.
@@ -78,7 +81,9 @@ class EventStore:
         from eventstore.storage.factory import open_storage  # loads SQLAlchemy
 
         return cls(
-            open_storage(url, tenant, durability, busy_timeout, new=create), clock, prices=prices
+            open_storage(url, tenant, durability, busy_timeout, new=create, read_only=read_only),
+            clock,
+            prices=prices,
         )
 
     def __repr__(self) -> str:

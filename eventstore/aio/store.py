@@ -103,6 +103,7 @@ class AsyncEventStore:
         durability: str = "full",
         busy_timeout: float = 30.0,
         create: bool = True,
+        read_only: bool = False,
         clock: Callable[[], int] | None = None,
         prices: Prices | None = None,
     ) -> Opening:
@@ -115,6 +116,7 @@ class AsyncEventStore:
                 durability=durability,
                 busy_timeout=busy_timeout,
                 create=create,
+                read_only=read_only,
                 clock=clock,
                 prices=prices,
             )

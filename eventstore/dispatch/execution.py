@@ -31,6 +31,7 @@ from eventstore.dispatch.effects import RunResult, RunTool, Wait, Workflow, call
 from eventstore.dispatch.failures import FailureRules
 from eventstore.dispatch.function_tool import is_async
 from eventstore.dispatch.host_errors import HostErrors, Raised
+from eventstore.domain.arguments import MAX_SECONDS
 from eventstore.domain.equal_calls import SameEffect
 from eventstore.domain.failure import Failure
 from eventstore.domain.statuses import Failed, Running
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from eventstore.dispatch.options import DispatcherOptions
     from eventstore.domain.events import Recorded
     from eventstore.domain.tool import Tool
+    from eventstore.policies.retry import RetryPolicy
 
 
 class Execution:
@@ -225,9 +227,7 @@ class Execution:
         error = failure if ran.error is None or definition.classify else ran.error
         if self._options.retry_classifier.classify(error) is not RetryClass.TRANSIENT:
             return None
-        return definition.retry.delay(
-            call.tool.attempts, failure.retry_after, self._options.chance()
-        )
+        return self._wait(definition.retry, call, failure)
 
     def _delay_if_verified(
         self, batch: Batch, call: DispatchedCall, failure: Failure, error: BaseException | None
@@ -239,9 +239,12 @@ class Execution:
         may_run = yield from self.verify(batch, call)
         if not may_run or definition.retry is None or definition.is_fatal(error):
             return None
-        return definition.retry.delay(
-            call.tool.attempts, failure.retry_after, self._options.chance()
-        )
+        return self._wait(definition.retry, call, failure)
+
+    def _wait(self, retry: RetryPolicy, call: DispatchedCall, failure: Failure) -> float | None:
+        """Return the seconds until the next attempt; None where that will never come."""
+        wait = retry.delay(call.tool.attempts, failure.retry_after, self._options.chance())
+        return None if wait is None or wait > MAX_SECONDS else wait
 
     def verify(self, batch: Batch, call: DispatchedCall) -> Workflow[bool]:
         """Ask the outside system and record its answer; return whether the call may run again."""

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 UUID_BYTES = 16
+MAX_VERSION = 2**63 - 1
+"""What the integers of a database hold."""
+MAX_SECONDS = 1_000_000_000
+"""Some thirty years: a longer wait does not end."""
 
 
 def is_number(value: object) -> TypeGuard[int | float]:
@@ -31,9 +35,9 @@ def check_version(name: str, value: object) -> None:
     """Raise an error unless the value may be the version of a conversation.
 
     Raises:
-        ValueError: it is negative, or not an integer.
+        ValueError: it is negative, or not an integer, or one of more than 64 bits.
     """
-    if type(value) is not int or value < 0:
+    if type(value) is not int or not 0 <= value <= MAX_VERSION:
         raise ValueError(f"{name} is {value!r}: pass a version of the conversation, 0 or more")
 
 
@@ -91,12 +95,12 @@ def in_microseconds(name: str, seconds: float | None) -> int | None:
     """Return the seconds of the argument `name` as microseconds; None stays None.
 
     Raises:
-        ValueError: it is not a finite number, 0 or more.
+        ValueError: it is not a number of seconds, from 0 to `MAX_SECONDS`.
     """
     if seconds is None:
         return None
-    if not is_seconds(seconds):
-        raise ValueError(f"{name} is {seconds!r}: pass seconds, 0 or more")
+    if not is_seconds(seconds) or seconds > MAX_SECONDS:
+        raise ValueError(f"{name} is {seconds!r}: pass seconds, from 0 to {MAX_SECONDS:,}")
     return round(seconds * 1_000_000)
 
 

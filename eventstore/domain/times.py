@@ -8,6 +8,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime, timedelta
 
+MAX_MICROSECONDS = 253_402_300_799_999_999
+"""The end of the year 9999, the last that a `datetime` has: a later time will not come."""
+
 Moment: TypeAlias = "datetime | int"
 """A time that a caller passes: a `datetime` with a time zone, or microseconds since 1970 UTC."""
 
@@ -20,7 +23,7 @@ def microseconds_of(name: str, moment: Moment) -> int:
 
     Raises:
         TypeError: it is not a time.
-        ValueError: it has no time zone, or is before 1970.
+        ValueError: it has no time zone, or is before 1970, or after the year 9999.
     """
     if type(moment) is int:
         microseconds = moment
@@ -35,8 +38,8 @@ def microseconds_of(name: str, moment: Moment) -> int:
         )
     else:
         microseconds = round(moment.timestamp() * 1_000_000)
-    if microseconds < 0:
-        raise ValueError(f"{name} is {moment!r}: pass a time after 1970")
+    if not 0 <= microseconds <= MAX_MICROSECONDS:
+        raise ValueError(f"{name} is {moment!r}: pass a time between 1970 and the year 9999")
     return microseconds
 
 
@@ -47,13 +50,14 @@ def expiry_of(expires: Expiry) -> Callable[[int], int]:
 
     Raises:
         TypeError: `expires` is neither a time nor a duration.
-        ValueError: it is a time without a zone, or a duration that is not above zero.
+        ValueError: it is a time without a zone, or a duration that is not above zero, or one of
+            thousands of years.
     """
     seconds: Callable[[], float] | None = getattr(expires, "total_seconds", None)
     if seconds is not None:
         lasts = round(seconds() * 1_000_000)
-        if lasts <= 0:
-            raise ValueError(f"expires is {expires!r}: pass a duration above zero")
+        if not 0 < lasts <= MAX_MICROSECONDS // 2:
+            raise ValueError(f"expires is {expires!r}: pass a duration above zero, of some years")
         return lambda now: now + lasts
     end = microseconds_of("expires", cast("Moment", expires))
 

@@ -85,7 +85,7 @@ class _Run:
             return made
         commands = [each.get("command") for each in objects(extra, "actions")]
         if "actions" not in extra:
-            commands = _blocks(text(message, "content"))
+            commands = [*_blocks(text(message, "content"))]
         ids = (f"step-{self._steps}-{number}" for number in range(1, len(commands) + 1))
         return [
             call_of(own, "bash", {"command": command})

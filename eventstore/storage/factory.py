@@ -11,6 +11,7 @@ from sqlalchemy import URL, create_engine
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 
 from eventstore.domain.arguments import is_number
+from eventstore.storage.sql.opening import open_read_only
 from eventstore.storage.sql.table_engine import TableEngine
 from eventstore.storage.urls import parsed as parsed_url
 from eventstore.storage.urls import shown
@@ -65,9 +66,17 @@ def backend_for(
 
 
 def open_storage(
-    url: str, tenant: str, durability: str, busy_timeout: float, *, new: bool = True
+    url: str,
+    tenant: str,
+    durability: str,
+    busy_timeout: float,
+    *,
+    new: bool = True,
+    read_only: bool = False,
 ) -> Storage:
     """Open the storage at a URL, its schema upgraded, and created where it may be `new`.
+
+    With `read_only` nothing is upgraded or created, and its storage refuses to write.
 
     Raises:
         ValueError: The URL, or another argument, makes no sense.
@@ -79,7 +88,8 @@ def open_storage(
         raise ValueError(
             f"busy_timeout is {busy_timeout!r}: pass seconds, from 0 to {MAX_BUSY_SECONDS:,}"
         )
-    return backend_for(url, durability, busy_timeout).open(tenant, new=new)
+    backend = backend_for(url, durability, busy_timeout)
+    return open_read_only(backend, tenant) if read_only else backend.open(tenant, new=new)
 
 
 def migrating(url: str) -> AbstractContextManager[Connection]:

@@ -7,7 +7,7 @@ from typing import Self
 
 from eventstore.domain.arguments import check_version
 
-_WRITTEN = re.compile("([0-9]+)(?:-([0-9a-f]{32}(?:@-?[0-9]+)?))?")
+_WRITTEN = re.compile("([0-9]{1,30})(?:-([0-9a-f]{32}(?:@-?[0-9]+)?))?")
 
 
 class ConversationCursor(int):
@@ -36,6 +36,7 @@ class ConversationCursor(int):
             ValueError: it is neither.
         """
         if isinstance(after, ConversationCursor):
+            check_version("after", int(after))
             return after
         if not isinstance(after, str):
             check_version("after", after)
@@ -45,4 +46,6 @@ class ConversationCursor(int):
             raise ValueError(
                 f"{after!r} is not a cursor: pass what str(follow.cursor) returned, or a version"
             )
-        return cls(int(written[1]), written[2])
+        version = int(written[1])
+        check_version("after", version)
+        return cls(version, written[2])

@@ -24,6 +24,7 @@ from itertools import islice
 import msgspec
 
 from eventstore.domain.anchors import anchor_of, event_id_of, is_same
+from eventstore.domain.arguments import MAX_VERSION
 from eventstore.domain.events import Recorded
 from eventstore.errors import CursorLost, LostPlace
 from eventstore.storage.interface import Storage
@@ -80,6 +81,8 @@ class Bookmark(msgspec.Struct, frozen=True, gc=False):
             cursor = Cursor.parse(cursor)
         if cursor.epoch != epoch:
             raise ValueError("the cursor is of another store: start without one")
+        if not all(0 <= position <= MAX_VERSION for _, position in cursor.positions):
+            raise ValueError(f"{cursor!r} has a position that no log has: start without one")
         return cls(dict(cursor.positions), dict(cursor.anchors))
 
     @classmethod

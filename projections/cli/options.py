@@ -35,6 +35,10 @@ Url = Annotated[
     str,
     typer.Option("--url", envvar="TOOLLEDGER_URL", show_default=True, help="The store."),
 ]
+ReadOnly = Annotated[
+    bool,
+    typer.Option("--read-only", help="Open a store that you may only read; nothing is upgraded."),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 ConversationId = Annotated[str, typer.Argument(metavar="ID", help="A conversation's id.")]
 AnyConversationId = Annotated[
@@ -87,14 +91,10 @@ def seconds(text: str | float) -> float:
     return number
 
 
-def open_store(
-    url: str, *, create: bool = False, clock: Callable[[], int] | None = None
-) -> EventStore:
+def open_store(url: str, *, create: bool = False, read_only: bool = False) -> EventStore:
     """Open the store at a URL; only commands that write create one that does not exist."""
     try:
-        if clock is not None:
-            return EventStore.open(url, create=create, tenant=tenant.get(), clock=clock)
-        return EventStore.open(url, create=create, tenant=tenant.get())
+        return EventStore.open(url, create=create, read_only=read_only, tenant=tenant.get())
     except NotAStore as error:
         raise NotAStore(f"{error}, with --url or TOOLLEDGER_URL") from error
     except ValueError as error:

@@ -9,6 +9,8 @@
 5. A retired generation is deleted, checkpoints first: without its checkpoint no worker can write
    in it any more. Then its other rows go, some at a time, and its own row last, so that deleting
    can go on after a crash.
+6. A number never comes back: a worker that was stopped would take another's generation for its own.
+   So the row with the highest number stays, as retired, until there is a higher one.
 """
 
 from __future__ import annotations
@@ -204,7 +206,7 @@ class Generations:
         """Make what was built the live generation, unless another worker has."""
         with self._database.writing() as connection:
             found = self.find_in(connection, "building")
-            if found is None or found.id != building:
+            if found is None or found.id != building or not self._definition.is_of(found):
                 return
             live = self.find_in(connection, "live")
             if live is not None:
@@ -221,7 +223,8 @@ class Generations:
                 while self.retry_lost_races(partial(self._delete_some, table, generation)):
                     pass
             with self._database.writing() as connection:
-                queries.delete_rows(connection, schema.projections, {"id": generation})
+                if generation < queries.highest(connection, schema.projections.c.id):
+                    queries.delete_rows(connection, schema.projections, {"id": generation})
 
     def _delete_some(self, table: Table, generation: int) -> bool:
         with self._database.writing() as connection:

@@ -90,6 +90,9 @@ class Backend(ABC):
     survives_fork: ClassVar[bool] = False
     """Whether a forked child may be left with connections of its parent, which it never uses."""
 
+    read_only: bool = False
+    """Whether its storages refuse to write."""
+
     limits: Limits = Limits()
     """What its storages read at once and keep; set it before `open` to have others."""
 
@@ -115,6 +118,14 @@ class Backend(ABC):
         Raises:
             NotAStore, SchemaTooNew, StorageError: The database cannot be used.
         """
+
+    def open_to_read(self, tenant: str) -> Storage:
+        """Open the storage of a tenant that is there, its schema up to date."""
+        return self.open(tenant, new=False)
+
+    def can_read_otherwise(self) -> bool:
+        """Return whether there is another way to read, after it could not be opened to read."""
+        return False
 
     @abstractmethod
     def migrating(self) -> AbstractContextManager[Connection]:

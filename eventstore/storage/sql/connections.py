@@ -20,7 +20,7 @@ from contextlib import contextmanager, suppress
 from os import getpid
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
-from eventstore.errors import StoreClosed
+from eventstore.errors import StoreClosed, StoreReadOnly
 from eventstore.storage.sql.backend import library_error
 from eventstore.storage.sql.pool import IdlePool
 
@@ -85,7 +85,16 @@ class Connections:
             raise StoreClosed("the store is closed: open it again with EventStore.open()")
 
     def writer(self) -> DBAPICursor:
-        """Return the writer's cursor, with no transaction open."""
+        """Return the writer's cursor, with no transaction open.
+
+        Raises:
+            StoreReadOnly: the store was opened to read alone.
+        """
+        if self.backend.read_only:
+            raise StoreReadOnly(
+                "the store was opened with read_only=True, and nothing was written: open it again "
+                "without that"
+            )
         held = self.writer_connection
         if held is not None and self.backend.is_suspect(held.info):
             self.roll_back(lost=True)

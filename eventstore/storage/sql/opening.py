@@ -6,7 +6,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from eventstore.errors import NotAStore
+from eventstore.errors import NotAStore, StorageError
 from eventstore.storage import migrations
 from eventstore.storage.sql.backend import translated
 from eventstore.storage.sql.connections import no_fork
@@ -16,6 +16,7 @@ from eventstore.storage.urls import shown
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
+    from eventstore.storage.interface import Storage
     from eventstore.storage.sql.backend import Backend
 
 
@@ -30,6 +31,43 @@ def open_in_transaction(backend: Backend, tenant: str, *, new: bool) -> SqlStora
             if migrations.check(found):
                 migrations.upgrade(connection)
         return SqlStorage(backend, tenant)
+
+
+def open_read_only(backend: Backend, tenant: str) -> Storage:
+    """Open a tenant's storage to read alone; nothing is created or upgraded.
+
+    Raises:
+        NotAStore, SchemaTooNew, StorageError: The database cannot be used.
+    """
+    backend.read_only = True
+    backend.check_names(tenant, "")
+    try:
+        found = _revision(backend)
+    except NotAStore:
+        raise
+    except StorageError:
+        if not backend.can_read_otherwise():
+            raise
+        found = _revision(backend)
+    if found is None:
+        raise NotAStore(f"{shown(backend.url)} holds no store: name another database")
+    if migrations.check(found):
+        raise StorageError(
+            f"{shown(backend.url)} is of an older version of toolledger: let a user who may write "
+            "run `toolledger migrate`"
+        )
+    return backend.open_to_read(tenant)
+
+
+def _revision(backend: Backend) -> str | None:
+    with translated(backend), no_fork():
+        engine = backend.connect()
+        try:
+            with engine.connect() as connection:
+                return migrations.revision(connection)
+        finally:
+            if not backend.single_connection:
+                engine.dispose()
 
 
 @contextmanager

@@ -45,7 +45,13 @@ from eventstore.storage.sql.storage import SqlStorage
 from eventstore.storage.sqlite.copying import SqliteConnection, backup
 from eventstore.storage.sqlite.driver import driver, loses_rows
 from eventstore.storage.sqlite.errors import driver_error, system_error
-from eventstore.storage.sqlite.files import StoreFile, create, path_of, permissions
+from eventstore.storage.sqlite.files import (
+    StoreFile,
+    UnchangedFile,
+    create,
+    path_of,
+    permissions,
+)
 from eventstore.storage.sqlite.many_rows import insert_many_rows
 from eventstore.storage.sqlite.new_store import make_store
 from eventstore.storage.sqlite.single_statement import SqliteSingleStatement
@@ -102,6 +108,7 @@ class Sqlite(Backend):
         self._file = None if path is None else StoreFile(path)
         if self._file is not None:  # without a frame between: each append and read asks
             self.check_in_place = self._file.check_in_place  # type: ignore[method-assign]
+        self._is_immutable = False
         self._memory: Engine | None = None
 
     @property
@@ -125,6 +132,28 @@ class Sqlite(Backend):
                 self._create(new=new)
             self.check_in_place()
             return SqlStorage(self, tenant, _parts)
+
+    def open_to_read(self, tenant: str) -> SqlStorage:
+        """Open the storage of a tenant that is there; see `Backend.open_to_read`."""
+        with translated(self), no_fork():
+            return SqlStorage(self, tenant, _parts)
+
+    def can_read_otherwise(self) -> bool:
+        """Take the file for immutable, where nobody writes it and there is no `-wal`.
+
+        In WAL mode SQLite reads with the help of the `-shm`. Where there is none, and the folder
+        cannot be written, this is the only way. SQLite would pass over a `-wal` then.
+
+        Raises:
+            StorageError: there is one, or no file.
+        """
+        if not self.file_exists():
+            raise NotAStore(f"there is no store at {self.path}: name another file")
+        if self.path is None or self._is_uri or not self._is_read_only():
+            return False
+        self._is_immutable = True
+        self.check_in_place = UnchangedFile(self.path).check  # type: ignore[method-assign]
+        return True
 
     @contextmanager
     def migrating(self) -> Generator[Connection]:
@@ -168,7 +197,10 @@ class Sqlite(Backend):
         """Return how to connect without making a file, should ours be gone."""
         if self.url.query or self.path is None or self._is_uri:
             return {}
-        place = f"{self.path.as_uri()}?mode=rw"
+        mode = "mode=ro" if self.read_only else "mode=rw"
+        if self._is_immutable:
+            mode = "immutable=1"
+        place = f"{self.path.as_uri()}?{mode}"
         return {"creator": lambda: driver().connect(place, uri=True, **options)}
 
     def _prepare(self, connection: Any, _: object) -> None:
@@ -177,6 +209,8 @@ class Sqlite(Backend):
         cursor.execute(f"PRAGMA synchronous={_SYNCHRONOUS[self.durability]}")
         cursor.execute("PRAGMA mmap_size=0")
         cursor.execute("PRAGMA foreign_keys=ON")
+        if self.read_only:
+            cursor.execute("PRAGMA query_only=ON")
         cursor.close()
 
     # the schema

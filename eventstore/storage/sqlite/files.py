@@ -151,4 +151,38 @@ class StoreFile:
     def is_read_only(self) -> bool:
         """Return whether the file is there, and it or its folder cannot be written to."""
         path = self.path
-        return path.exists() and not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK))
+        return path.exists() and not (_may_write(path) and _may_write(path.parent))
+
+
+def _may_write(path: Path) -> bool:
+    return os.access(path, os.W_OK, effective_ids=os.access in os.supports_effective_ids)
+
+
+class UnchangedFile:
+    """A file that SQLite takes for immutable: it must have no `-wal`, and nobody may write it."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._wal = path.with_name(f"{path.name}-wal")
+        self._seen = self._look()
+        self.check()
+
+    def check(self) -> None:
+        """Raise an error if another process has begun to write, or had written before.
+
+        Raises:
+            StorageError: what is read would be wrong, or not all there is.
+        """
+        wal = _status(self._wal)
+        if wal is not None and wal.st_size:
+            raise StorageError(
+                f"{self._path} has events in {self._wal.name}, which cannot be read without the "
+                f"right to write in {self._path.parent}: let a program that may write open the "
+                "store and close it, or copy both files to a folder of your own"
+            )
+        if self._look() != self._seen:
+            raise StorageError(f"{self._path} was written meanwhile: open the store again")
+
+    def _look(self) -> tuple[int, int, int] | None:
+        found = _status(self._path)
+        return None if found is None else (found.st_ino, found.st_size, found.st_mtime_ns)

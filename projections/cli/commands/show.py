@@ -23,6 +23,7 @@ from projections.cli.options import (
     Json,
     Model,
     Provider,
+    ReadOnly,
     Rebuild,
     Tables,
     Url,
@@ -169,9 +170,10 @@ def show(
     *,
     chosen: EventFilter,
     as_json: Json = False,
+    read_only: ReadOnly = False,
 ) -> None:
     """Show the events of a conversation; without an id, list the conversations."""
-    with open_store(url) as store:
+    with open_store(url, read_only=read_only) as store:
         if conversation_id is None:
             if chosen or limit is not None:
                 raise typer.BadParameter("pass the ID of a conversation to choose events of it")

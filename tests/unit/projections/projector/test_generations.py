@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from msgspec.structs import replace
 from support.projected_logs import check, execute, run
 from support.statements import after_statements
 
@@ -17,6 +18,7 @@ from eventstore import (
 )
 from eventstore.storage.interface import Storage
 from projections import Progress, Projector
+from projections.projector import queries
 from projections.projector.built_in import VIEWS, BuiltInProjection
 from projections.projector.database import LostRace, ProjectionDatabase
 from projections.projector.generations import Definition, Generations
@@ -192,3 +194,26 @@ def test_processes_share_a_rebuild(postgresql: PostgreSQL) -> None:
             check(projector, store)
             with pytest.raises(ValueError, match="processes is 0"):
                 projector.rebuild(processes=0)
+
+
+def test_the_number_of_a_generation_never_comes_back(
+    store: EventStore, projector: Projector, database: ProjectionDatabase
+) -> None:
+    """A worker that was stopped does not take another's generation for its own."""
+    run(store, "a")
+    projector.catch_up()
+    old = Generations(database, store, built_in(store))
+    new = Generations(database, store, replace(built_in(store), bucket=60_000_000))
+    began = old.begin()
+    new.clean()
+    assert new.begin() > began  # it has retired the other
+    old.clean()
+    for _ in range(2):
+        with database.writing() as connection:
+            found = new.find_in(connection, "building")
+            assert found is not None
+            queries.change_state(connection, found.id, "building", f"retired {found.id}")
+        new.clean()
+        assert new.begin() > found.id
+    old.switch(new.begin())
+    assert old.live().id < began
