@@ -53,8 +53,8 @@ def open_read_only(backend: Backend, tenant: str) -> Storage:
         raise NotAStore(f"{shown(backend.url)} holds no store: name another database")
     if migrations.check(found):
         raise StorageError(
-            f"{shown(backend.url)} is of an older version of toolledger: let a user who may write "
-            "run `toolledger migrate`"
+            f"{shown(backend.url)} is of an older version of toolledger: run "
+            "`toolledger migrate` as a user with the right to write"
         )
     return backend.open_to_read(tenant)
 

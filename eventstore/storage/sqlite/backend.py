@@ -139,7 +139,7 @@ class Sqlite(Backend):
             return SqlStorage(self, tenant, _parts)
 
     def can_read_otherwise(self) -> bool:
-        """Take the file for immutable, where nobody writes it and there is no `-wal`.
+        """Take the file for immutable, where no writer is there and no `-wal`.
 
         In WAL mode SQLite reads with the help of the `-shm`. Where there is none, and the folder
         cannot be written, this is the only way. SQLite would pass over a `-wal` then.

@@ -159,7 +159,7 @@ def _may_write(path: Path) -> bool:
 
 
 class UnchangedFile:
-    """A file that SQLite takes for immutable: it must have no `-wal`, and nobody may write it."""
+    """A file that SQLite takes for immutable: it must have no `-wal`, and no writer."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

@@ -73,7 +73,7 @@ def test_a_log_in_a_folder_of_another_is_read(
 
 
 def test_the_events_of_an_open_writer_are_read(folder: Path) -> None:
-    """They stand in the `-wal`, which SQLite reads with the help of the `-shm`."""
+    """SQLite reads the `-wal` with the help of the `-shm`."""
     url = url_in(folder)
     with EventStore.open(url) as writer:
         writer.conversation("chat").add_message("user", "more")

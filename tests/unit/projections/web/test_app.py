@@ -103,7 +103,7 @@ def test_strangers_are_refused(client: TestClient, store: EventStore) -> None:
 
 
 @pytest.mark.parametrize("is_replaced", [False, True])
-def test_a_log_that_was_put_back_is_told_once_and_followed_again(
+def test_a_log_that_was_put_back_is_named_once_and_followed_again(
     client: TestClient, store: EventStore, is_replaced: bool
 ) -> None:
     """The page names the remedy. The next one shows what the log has now."""
@@ -122,10 +122,10 @@ def test_a_log_that_was_put_back_is_told_once_and_followed_again(
     with EventStore.open(store.url) as other:
         for number in range(3):
             other.conversation("new").add_message("user", f"new {number}")
-    told = client.get("/newest")
-    assert told.status_code == 503
-    assert "toolledger accept-loss" in told.text
-    assert 'id="live"' in told.text
+    page = client.get("/newest")
+    assert page.status_code == 503
+    assert "toolledger accept-loss" in page.text
+    assert 'id="live"' in page.text
     again = client.get("/newest")
     assert again.status_code == 200
     assert "new 2" in again.text
