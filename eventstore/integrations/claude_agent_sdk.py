@@ -25,7 +25,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterable, Collection, Mapping
 from contextlib import aclosing
-from copy import deepcopy
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -45,6 +44,7 @@ from eventstore.integrations.extras import missing_extra
 from eventstore.integrations.host_answers import host_edit
 from eventstore.integrations.recorded_calls import AsyncRecordedCalls, shown_text
 from eventstore.provider_messages.record import record
+from eventstore.providers.json_values import copy as copied
 from eventstore.providers.streaming import streamed_response
 
 try:
@@ -411,7 +411,7 @@ class _Run:
             return await ask(name, given, context)
         call_id = attempt.tool.id
         asked = await attempt.pause(reason=context.decision_reason or "can_use_tool")
-        before = deepcopy(given)  # the host may change in place what it is given
+        before = copied(given)  # the host may change in place what it is given
         answer = await ask(name, given, context)
         if isinstance(answer, sdk.PermissionResultDeny):
             await self._chat.reject(call_id, answer.message, by="can_use_tool", seen=asked)

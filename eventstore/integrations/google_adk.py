@@ -25,7 +25,6 @@ from asyncio import CancelledError
 from collections.abc import Callable
 from contextlib import aclosing
 from contextvars import ContextVar
-from copy import deepcopy
 from typing import TYPE_CHECKING, Any, Final, get_type_hints
 
 from eventstore.aio.conversation import AsyncConversation
@@ -42,6 +41,7 @@ from eventstore.integrations.host_answers import (
     shown_revision,
 )
 from eventstore.integrations.recorded_calls import AsyncRecordedCalls, validation_failure
+from eventstore.providers.json_values import copy as copied
 
 try:
     from google.adk.models.llm_response import LlmResponse
@@ -334,7 +334,7 @@ class Ledger(BasePlugin):
                 call.is_paused
                 or tool.name in self._needs_approval
                 or await tool.check_require_confirmation(
-                    deepcopy(call.effective_call.arguments), context
+                    copied(call.effective_call.arguments), context
                 )
             )
             if not waits:

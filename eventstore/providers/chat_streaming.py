@@ -93,16 +93,19 @@ def _names_a_function(piece: JsonObject) -> bool:
 
 def _merge(into: JsonObject, delta: JsonObject) -> None:
     """Add what a delta brings: texts go on, objects are merged, lists are extended."""
-    for key, value in delta.items():
-        known: JsonValue = into.get(key)
-        if value is None or (key in _FIXED and known):
-            if key == "type" and value:
+    unmerged = [(into, delta)]
+    while unmerged:
+        into, delta = unmerged.pop()
+        for key, value in delta.items():
+            known: JsonValue = into.get(key)
+            if value is None or (key in _FIXED and known):
+                if key == "type" and value:
+                    into[key] = value
+            elif isinstance(value, str) and isinstance(known, str):
+                into[key] = known + value
+            elif is_json_object(value) and is_json_object(known):
+                unmerged.append((known, value))
+            elif isinstance(value, list) and isinstance(known, list):
+                into[key] = [*known, *value]
+            else:
                 into[key] = value
-        elif isinstance(value, str) and isinstance(known, str):
-            into[key] = known + value
-        elif is_json_object(value) and is_json_object(known):
-            _merge(known, value)
-        elif isinstance(value, list) and isinstance(known, list):
-            into[key] = [*known, *value]
-        else:
-            into[key] = value

@@ -24,6 +24,7 @@ from eventstore import (
     UnhashableArguments,
 )
 from eventstore.providers import ProviderName
+from eventstore.providers.streaming import streamed_response
 from eventstore.storage.interface import Append
 from eventstore.testing import draft
 from projections import current_tools, model_history, repair_messages
@@ -125,6 +126,22 @@ def test_deep_arguments_that_json_cannot_express_never_run(
     (tool,) = chat.record({"role": "assistant", "content": [block]}, provider="anthropic")
     assert tool.call.raw is not None
     assert tool.call.arguments is None
+
+
+def test_deep_objects_of_a_stream_are_merged() -> None:
+    """The same object comes in two pieces, each nested as deep as a server likes."""
+    deep: dict[str, Any] = {}
+    for _ in range(5_000):
+        deep = {"a": deep}
+    extra = {"content": "go", "extra": deep}
+    pieces: dict[str, dict[str, Any]] = {
+        "openai": {"choices": [{"index": 0, "delta": extra}]},
+        "cohere": {"type": "content-delta", "index": 0, "delta": {"message": {"content": extra}}},
+    }
+    for provider, piece in pieces.items():
+        stream = streamed_response(provider)
+        stream.add(piece)
+        stream.add(piece)
 
 
 def test_values_of_the_caller_are_refused_with_their_place(store: EventStore) -> None:

@@ -70,14 +70,18 @@ class Response:
 
 def _go_on(held: JsonObject, more: JsonValue) -> None:
     """Add what a delta brings: texts go on, objects are merged."""
-    for key, value in more.items() if isinstance(more, dict) else ():
-        known: JsonValue = held.get(key)
-        if is_json_object(value):
-            _go_on(held.setdefault(key, {}), value)
-        elif isinstance(value, str) and isinstance(known, str) and key not in _FIXED:
-            held[key] = known + value
-        elif value is not None:
-            held[key] = value
+    unmerged = [(held, more)]
+    while unmerged:
+        held, more = unmerged.pop()
+        for key, value in more.items() if isinstance(more, dict) else ():
+            known: JsonValue = held.get(key)
+            if is_json_object(value):
+                inner: JsonObject = held.setdefault(key, {})
+                unmerged.append((inner, value))
+            elif isinstance(value, str) and isinstance(known, str) and key not in _FIXED:
+                held[key] = known + value
+            elif value is not None:
+                held[key] = value
 
 
 def _says_something(part: JsonObject) -> bool:
