@@ -28,7 +28,6 @@ FILES = sorted(
     if path.name != "__main__.py"
 )
 OF_THE_HOST = {
-    "eventstore/history_import.py: pattern",  # `error_pattern`
     "projections/cli/app.py: '.+?'.join(map(re.escape, _ESCAPED.split(each)))",  # of an error
     "projections/cli/commands/import_.py: pattern or ''",
     "projections/cli/commands/search.py: re.escape(text)",
