@@ -37,7 +37,12 @@ _OF_OUTER_RUN = ("COV_", "COVERAGE_", "PYTEST_")
 
 ROOMS = {
     "fold": (
-        ["eventstore/append/conversation_state.py", "eventstore/append/tool_fold.py"],
+        [
+            "eventstore/append/conversation_state.py",
+            "eventstore/append/last_turn.py",
+            "eventstore/append/staging.py",
+            "eventstore/append/tool_fold.py",
+        ],
         [
             "tests/unit/append",
             "tests/unit/test_conversation.py",
@@ -48,6 +53,7 @@ ROOMS = {
     "append": (
         [
             "eventstore/append/group_commit.py",
+            "eventstore/append/known_states.py",
             "eventstore/storage/sql/storage.py",
             "eventstore/storage/sqlite/storage.py",
         ],
@@ -83,9 +89,6 @@ SAME = {
         "if recorded.version <= self.version:",
         "recorded.version <= self.version -> recorded.version < self.version",
     ): "the last event, taken in again, is illegal or says the same",
-    ("eventstore/append/conversation_state.py", "ids_given: bool = False,", "False -> True"): (
-        "every append says whether its ids were given"
-    ),
     (
         "eventstore/storage/sql/storage.py",
         "self._ours_since[lane] = heads[lane]",

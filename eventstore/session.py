@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import msgspec
 
-from eventstore.append import commands
-from eventstore.append.group_commit import MAX_CACHED_STATES, RECHECK_SECONDS, GroupCommitter
+from eventstore.append.commands import attempts
+from eventstore.append.group_commit import RECHECK_SECONDS, GroupCommitter
+from eventstore.append.known_states import MAX_CACHED_STATES
 from eventstore.append.shared_timeouts import MIN_WAIT_SECONDS
 from eventstore.clock import DatabaseClock, system_clock
 from eventstore.leases.keeper import Hold, LeaseKeeper
@@ -25,7 +26,7 @@ from eventstore.notifications.watcher import IDLE_SECONDS, Watcher
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-    from eventstore.append.commands import Command
+    from eventstore.append.command import Command
     from eventstore.domain.events import Recorded
     from eventstore.domain.tool import Tool
     from eventstore.policies.prices import Prices
@@ -240,7 +241,7 @@ def _clock_of(storage: Storage) -> Callable[[], int]:
 
 def _renew(committer: GroupCommitter, hold: Hold) -> None:
     """Store the renewal of a lease. It takes no session, so that a hold keeps none alive."""
-    committer.run(commands.renew(hold.conversation_id, hold.call_id, hold.attempt, hold.lease))
+    committer.run(attempts.renew(hold.conversation_id, hold.call_id, hold.attempt, hold.lease))
 
 
 _sessions: weakref.WeakSet[LogSession] = weakref.WeakSet()

@@ -15,17 +15,20 @@ steps then, and what a step says has a place of its own:
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec.structs import replace
 
-from eventstore.domain.asked_anew import is_replacement
+from eventstore.append.command import Command, IdentifiedEvents, PendingAppend
+from eventstore.domain.asked_anew import is_replacement, settled_by_new_answer
+from eventstore.domain.events import Event, MessageAdded, ToolFailed, ToolPending
 from eventstore.domain.fingerprint import content_id
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from eventstore.append.pending_append import PendingAppend
+    from eventstore.append.conversation_state import ConversationState
+    from eventstore.append.tool_fold import LookUp
     from eventstore.domain.tool import Tool
 
 PLACE_BYTES = 12  # of an event id; the rest counts the events of the place
@@ -81,6 +84,42 @@ def start_of_ids(place: bytes) -> bytes:
     )
 
 
+def stored_once(
+    command: Command[list[Tool]], place: bytes, step: str | None = None
+) -> Command[list[Tool]]:
+    """Return the command, which stores its events once; told again, it returns their calls.
+
+    With `step` the calls are those of a step of a run; see `eventstore.domain.asked_anew`.
+    """
+    known = [event_id_at(place, 0)]
+
+    def decide(state: ConversationState, look_up: LookUp) -> Sequence[Event]:
+        events = command.decide(state, look_up)
+        if step is not None:
+            events = _events_of_step(step, events, state, look_up)
+        return IdentifiedEvents(events, event_ids_at(place, len(events)))
+
+    def result(done: PendingAppend) -> list[Tool]:
+        if done.stored_ids >= set(known):
+            return calls_at(done, place)
+        replaced = {e.call_id for e in done.events if is_replacement(e)}
+        return [tool for tool in command.result(done) if tool.id not in replaced]
+
+    return replace(command, decide=decide, result=result, event_ids=known, exclusive=True)
+
+
+def _events_of_step(
+    step: str, events: Sequence[Event], state: ConversationState, look_up: LookUp
+) -> list[Event]:
+    """Return the events of a step, and what they settle of an earlier answer of the model."""
+    of_step = [replace(e, step=step) if type(e) is ToolPending else e for e in events]
+    ended = {event.call_id for event in of_step if type(event) is ToolFailed}  # it was cut off
+    made = [e for e in of_step if type(e) is ToolPending and e.call_id not in ended]
+    is_answer = made or any(type(e) is MessageAdded and e.role == "assistant" for e in of_step)
+    earlier = state.tools_of_step(step, look_up) if is_answer else ()
+    return [*of_step, *settled_by_new_answer(made, earlier)]
+
+
 def calls_at(done: PendingAppend, place: bytes) -> list[Tool]:
     """Return the calls that were made, or answered, at a place; as they stand now."""
     start = start_of_ids(place)
@@ -91,7 +130,7 @@ def calls_of(done: PendingAppend, is_one: Callable[[bytes], bool]) -> list[Tool]
     """Return the calls that events with these ids name, as they stand now."""
     calls = {
         recorded.call_id
-        for recorded in done.read_log(done.conversation_id)
+        for recorded in done.log()
         if recorded.call_id
         and is_one(bytes.fromhex(recorded.event_id))
         and not is_replacement(recorded.event)

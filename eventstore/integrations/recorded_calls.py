@@ -29,9 +29,8 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, context
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from eventstore.aio.attempt import begin_attempt, recording_end
-from eventstore.append import commands
-from eventstore.append.commands import Command
-from eventstore.append.conversation_state import IdentifiedEvents
+from eventstore.append.command import Command, IdentifiedEvents
+from eventstore.append.commands import attempts
 from eventstore.append.places import event_id_at, place_of_step
 from eventstore.attempt import Attempt, claim_of
 from eventstore.attempt import recording_end as recording_end_now
@@ -291,7 +290,7 @@ class RecordedCalls:
     def starting(self, tool: Tool, claim: Claim) -> Command[Tool]:
         """Return the start of a call as it was read, which rejects it in place of that: rule 8."""
         effect = None if self.only_reads(tool) else SameEffect(Equality(), self._is_ours)
-        return commands.start(
+        return attempts.start(
             self.conversation_id, tool.id, checked=tool, effect=effect, claim=claim
         )
 

@@ -18,9 +18,8 @@ from typing import Any
 
 import msgspec
 
-from eventstore.append.commands import Command
+from eventstore.append.command import Command, PendingAppend
 from eventstore.append.conversation_state import ConversationState
-from eventstore.append.pending_append import PendingAppend
 from eventstore.append.places import event_id_at, place_of
 from eventstore.append.tool_fold import LookUp
 from eventstore.domain.events import Event, RunStarted

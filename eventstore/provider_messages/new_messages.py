@@ -12,7 +12,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from eventstore.append.conversation_state import ConversationState, IdentifiedEvents
+from eventstore.append.command import IdentifiedEvents
+from eventstore.append.conversation_state import ConversationState
 from eventstore.append.places import PLACE_BYTES, event_id_at, has_place, start_of_ids
 from eventstore.append.tool_fold import LookUp
 from eventstore.domain.events import Event, MessageAdded, ToolPending

@@ -7,17 +7,23 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from eventstore.append.commands import Command, stored_once
-from eventstore.append.conversation_state import ConversationState, IdentifiedEvents
-from eventstore.append.pending_append import PendingAppend
-from eventstore.append.places import PLACE_BYTES, calls_of, event_id_at, place_of, place_of_step
+from eventstore.append.command import Command, IdentifiedEvents, PendingAppend
+from eventstore.append.conversation_state import ConversationState
+from eventstore.append.places import (
+    PLACE_BYTES,
+    calls_of,
+    event_id_at,
+    place_of,
+    place_of_step,
+    stored_once,
+)
 from eventstore.append.tool_fold import LookUp
 from eventstore.domain.arguments import check_version, event_ids_as_bytes
 from eventstore.domain.events import Event, MessageAdded, ModelResponded, ToolFailed
 from eventstore.domain.finish_reasons import BROKEN_OFF, is_of_cut_off_response, why_not_whole
 from eventstore.domain.json_types import is_json_object
 from eventstore.provider_messages.history_messages import content_of
-from eventstore.provider_messages.message_events import NewMessage, events_of_response
+from eventstore.provider_messages.message_events import NewMessage, with_response
 from eventstore.provider_messages.repeated_response import NamedResponse
 from eventstore.providers.detection import MESSAGE_LABEL
 from eventstore.providers.model import NativeMessage, ParsedCall, ParsedMessage
@@ -124,7 +130,7 @@ def record_messages(
 
     def decide(state: ConversationState, look_up: LookUp) -> Sequence[Event]:
         events = to_events(compacted, state, look_up, provider, imported=imported).events
-        return [*events, *state.not_run(events)]
+        return state.last_turn.with_not_run(events)
 
     return Command(conversation_id, decide, PendingAppend.tools, exclusive=True)
 
@@ -160,7 +166,7 @@ def record_turn(
             else event
             for event in made
         ]
-        return [*events, *events_of_response(events, responded, state)]
+        return with_response(events, responded, state)
 
     return stored_once(Command(conversation_id, decide, PendingAppend.tools), stem, step)
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from eventstore.append.conversation_state import ConversationState, IdentifiedEvents
-from eventstore.append.pending_append import PendingAppend
+from eventstore.append.command import IdentifiedEvents, PendingAppend
+from eventstore.append.conversation_state import ConversationState
 from eventstore.append.places import event_id_at, event_ids_at, place_of
 from eventstore.append.tool_fold import LookUp
 from eventstore.domain.events import Event, ModelResponded
@@ -31,7 +31,7 @@ class NamedResponse:
     def decide(self, state: ConversationState, look_up: LookUp) -> Sequence[Event]:
         """Return the events to store; none if the log has them."""
         is_repeat = _repeats_last(state, self._stem, self._message.facts)
-        self._turn = state.turn if is_repeat else None
+        self._turn = state.last_turn.number if is_repeat else None
         if self._turn is not None:
             return ()
         if self._expected_version not in (None, state.version):
@@ -49,15 +49,16 @@ class NamedResponse:
 
 def _repeats_last(state: ConversationState, stem: bytes, facts: ModelResponded | None) -> bool:
     """Return whether a response is the last one of the conversation, told again."""
-    if state.origin is None:
+    turn = state.last_turn
+    if turn.origin is None:
         return False
-    version, given = state.origin
+    version, given = turn.origin
     event_id = bytes.fromhex(given) if isinstance(given, str) else given
     # Older versions stored a response under its stem alone.
     known = (event_id_at(stem, 0), event_id_at(_stem_after(stem, version - 1), 0))
-    if event_id not in known or not state.may_be_repeated():
+    if event_id not in known or not turn.may_be_repeated(state.open_tools()):
         return False
-    last = state.last_of_turn
+    last = turn.own_response
     return last is None or facts is None or tokens_agree(last, facts)
 
 

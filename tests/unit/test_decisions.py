@@ -191,9 +191,9 @@ STEPS: list[Callable[[Conversation], object]] = [
 
 def pause_of(call_id: str, attempt: int) -> Any:
     """Return the command of a pause until a person decides."""
-    from eventstore.append import commands
+    from eventstore.append.commands import attempts
 
-    return commands.pause("c", call_id, attempt=attempt)
+    return attempts.pause("c", call_id, attempt=attempt)
 
 
 @given(st.lists(st.integers(0, len(STEPS) - 1), max_size=12), st.data())

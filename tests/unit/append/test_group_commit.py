@@ -22,8 +22,9 @@ from eventstore import (
     UnhashableArguments,
     VersionConflict,
 )
+from eventstore.append.command import PendingAppend
+from eventstore.append.commands import messages
 from eventstore.append.group_commit import MAX_GROUP_APPENDS, GroupCommitter
-from eventstore.append.pending_append import PendingAppend
 from eventstore.errors import OutcomeUnknown, StoreBusy
 from eventstore.session import SessionSettings
 from eventstore.storage.factory import open_storage
@@ -200,9 +201,7 @@ def test_a_group_has_a_limit(store: EventStore) -> None:
     """Transactions have a bounded size; the other appends are left to the next one."""
     committer = store.session.committer
     own, *others = (
-        PendingAppend(
-            committer.clock, committer.events, "chat", lambda *_: [], None, (), exclusive=False
-        )
+        PendingAppend(committer.clock, committer.events, messages.append("chat", ()))
         for _ in range(MAX_GROUP_APPENDS + 2)
     )
     committer._waiting.extend(others)
@@ -359,13 +358,7 @@ def test_a_member_of_an_interrupted_group_may_lead_the_next_one(
 
     def append_to(name: str) -> PendingAppend:
         return PendingAppend(
-            store.session.clock,
-            store.session.events,
-            name,
-            lambda *_: (message(name),),
-            None,
-            (),
-            exclusive=False,
+            store.session.clock, store.session.events, messages.append(name, (message(name),))
         )
 
     first, second, newcomer = map(append_to, ("a", "b", "new"))
@@ -558,7 +551,7 @@ class NotedStorage:
 def append_beside(committer: GroupCommitter) -> None:
     """Append an event for which no thread waits."""
     pending = PendingAppend(
-        committer.clock, committer.events, "chat", lambda *_: (message(),), None, (), False
+        committer.clock, committer.events, messages.append("chat", (message(),))
     )
     committer.commit_together([pending])
 
