@@ -21,11 +21,10 @@ from eventstore.append.inputs import failure_of
 from eventstore.append.staging import encode_event
 from eventstore.domain.arguments import in_microseconds
 from eventstore.domain.calls import FunctionResponse, same_json
+from eventstore.domain.closing_codes import FORKED, SETTLED
 from eventstore.domain.decision_errors import ApprovalExpired, CallChanged
 from eventstore.domain.equal_calls import EQUAL_CALL, refusal, refused
 from eventstore.domain.events import (
-    FORKED,
-    SETTLED,
     Event,
     ToolCompleted,
     ToolEndedLate,

@@ -17,10 +17,9 @@ from msgspec.structs import replace
 
 from eventstore.append.command import Command, PendingAppend
 from eventstore.domain.calls import FunctionCall, FunctionResponse
+from eventstore.domain.closing_codes import RUN_AGAIN, SETTLED
 from eventstore.domain.decision_errors import ApprovalExpired
 from eventstore.domain.events import (
-    RUN_AGAIN,
-    SETTLED,
     Event,
     ToolApproved,
     ToolCompleted,
