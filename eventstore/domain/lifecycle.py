@@ -345,7 +345,6 @@ def _failed(tool: Tool | None, event: ToolFailed, at: int | None, fingerprint: s
         fingerprint=fingerprint or tool.fingerprint,
         ended_at=at,
         ended_in_doubt=event.failure.leaves_doubt or (tool.ended_in_doubt and is_one_of_more),
-        approval_used=tool.decided_at is not None and event.delay is None,
         retry_announced=event.delay is not None,
     )
 

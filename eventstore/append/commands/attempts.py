@@ -124,7 +124,7 @@ def _check_known(tool: Tool) -> None:
         why = f"{_what_left_a_doubt(tool)}, it may have taken effect; to run it all the same"
     elif type(status) is Failed and status.failure.code in _CLOSED_AS:
         why = f"{_CLOSED_AS[status.failure.code]}; to run it all the same"
-    elif type(status) is Failed and tool.approval_used:
+    elif tool.approval_used:
         why = "its approval was for what has failed; to run it once more"
     else:
         return
