@@ -206,8 +206,8 @@ class GroupCommitter:
 
     # committing
 
-    def _commit(self, own: PendingAppend, beside: Sequence[PendingAppend] = ()) -> None:
-        """Commit `own`, those `beside` it, and every append that waits by now."""
+    def _commit(self, own: PendingAppend, others: Sequence[PendingAppend] = ()) -> None:
+        """Commit `own`, the `others`, and every append that waits by now."""
         thread = get_ident()
         if self._leader_thread == thread:
             raise _nested_append()
@@ -215,8 +215,8 @@ class GroupCommitter:
         group = [own]
         self._leader_thread = thread
         try:
-            if beside or self._waiting:
-                group += [*beside, *self._take_waiting(own)]
+            if others or self._waiting:
+                group += [*others, *self._take_waiting(own)]
                 self._commit_group(group, storage)
             else:
                 self._commit_one(own, storage)
@@ -308,7 +308,7 @@ class GroupCommitter:
         return version, fold_tools(self.events(conversation_id), {call_id})[call_id]
 
     def open_tools(self, conversation_id: str, call_ids: Iterable[str]) -> dict[str, Tool]:
-        """Return those of the calls that have no end in the log now."""
+        """Return the calls, among these, that have no end in the log now."""
         with self._lock:
             entries = self._states.current(conversation_id, self.opened()).open
             return {name: detached_copy(entries[name].tool) for name in call_ids if name in entries}

@@ -178,7 +178,7 @@ class Tool(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         read here alone: `msgspec.json.decode(..., type=Tool)` does not know its `data`.
 
         Raises:
-            msgspec.ValidationError: the JSON does not have that form; the error names the place.
+            msgspec.ValidationError: the JSON does not have that form; the error names the path.
         """
         return Tool(**tool_json.decode(data))
 

@@ -168,7 +168,7 @@ def decode(data: str | bytes) -> ToolFields:
     Any text is accepted as an id.
 
     Raises:
-        msgspec.ValidationError: the JSON does not have this form; the error names the place.
+        msgspec.ValidationError: the JSON does not have this form; the error names the path.
     """
     read = _read(data)
     status = _Status(state="Pending") if read.status is UNSET else read.status

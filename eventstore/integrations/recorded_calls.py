@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from eventstore.aio.attempt import begin_attempt, recording_end
 from eventstore.append.command import Command, IdentifiedEvents
 from eventstore.append.commands import attempts
-from eventstore.append.places import event_id_at, place_of_step
+from eventstore.append.stored_once import event_id_of, stem_of_step
 from eventstore.attempt import Attempt, claim_of
 from eventstore.attempt import recording_end as recording_end_now
 from eventstore.conversation import Conversation
@@ -170,8 +170,8 @@ class RecordedCalls:
         times: Counter[bytes] = Counter()
         ids: list[bytes] = []
         for event in events:
-            place = place_of_step(step, (event.role, event.parts))
-            ids.append(event_id_at(place, times[place]))
+            place = stem_of_step(step, (event.role, event.parts))
+            ids.append(event_id_of(place, times[place]))
             times[place] += 1
         known = self._chat.session.known_ids(self._chat.id, ids)
         new = [place for place, event_id in enumerate(ids) if event_id not in known]

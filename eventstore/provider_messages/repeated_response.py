@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from eventstore.append.command import IdentifiedEvents, PendingAppend
 from eventstore.append.conversation_state import ConversationState
-from eventstore.append.places import event_id_at, event_ids_at, place_of
+from eventstore.append.stored_once import event_id_of, event_ids_of, stem_of
 from eventstore.append.tool_fold import LookUp
 from eventstore.domain.events import Event, ModelResponded
 from eventstore.domain.recorded_responses import tokens_agree
@@ -38,7 +38,7 @@ class NamedResponse:
             raise VersionConflict(self._expected_version or 0, state.version)
         events = self._message.events(state, look_up)
         here = _stem_after(self._stem, state.version)
-        return IdentifiedEvents(events, event_ids_at(here, len(events)))
+        return IdentifiedEvents(events, event_ids_of(here, len(events)))
 
     def result(self, done: PendingAppend) -> list[Tool]:
         """Return the calls of the response; as they stand now, if it was recorded before."""
@@ -55,7 +55,7 @@ def _repeats_last(state: ConversationState, stem: bytes, facts: ModelResponded |
     version, given = turn.origin
     event_id = bytes.fromhex(given) if isinstance(given, str) else given
     # Older versions stored a response under its stem alone.
-    known = (event_id_at(stem, 0), event_id_at(_stem_after(stem, version - 1), 0))
+    known = (event_id_of(stem, 0), event_id_of(_stem_after(stem, version - 1), 0))
     if event_id not in known or not turn.may_be_repeated(state.open_tools()):
         return False
     last = turn.own_response
@@ -64,4 +64,4 @@ def _repeats_last(state: ConversationState, stem: bytes, facts: ModelResponded |
 
 def _stem_after(stem: bytes, version: int) -> bytes:
     """Return the stem of a response that follows a version of its conversation."""
-    return place_of(stem, version.to_bytes(8, "big"))
+    return stem_of(stem, version.to_bytes(8, "big"))

@@ -1,7 +1,7 @@
 """Commands of the worker of a call: its attempts, from their starts to their ends.
 
-1. A call starts only as it was last seen, and where it may: not beside an attempt under way, not on
-   an approval that has expired, not while it waits, and not beside an equal call in doubt.
+1. A call starts only as it was last seen, and where it may: not while an attempt is under way, an
+   equal call is in doubt, or the call waits, and not on an approval that has expired.
 2. One that may have taken effect, or is closed, starts only with the number of its next attempt: a
    person says so that another one is meant.
 3. An attempt ends under its own number. If it is over by then, because another worker has begun the

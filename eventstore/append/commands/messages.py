@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from eventstore.append.command import Command, IdentifiedEvents, PendingAppend
 from eventstore.append.inputs import check_event, has_no_turn, times_at_source
 from eventstore.append.last_turn import mint_call_id
-from eventstore.append.places import event_id_at, place_of_step, stored_once
+from eventstore.append.stored_once import event_id_of, stem_of_step, stored_once
 from eventstore.domain.arguments import check_version, event_ids_as_bytes
 from eventstore.domain.calls import FunctionCall, is_tool_name
 from eventstore.domain.events import Event, MessageAdded, Recorded, ToolPending
@@ -72,7 +72,7 @@ def add_message(
             "(a tool's answer is complete() or fail())"
         )
     parts = as_parts(content)
-    ids = [] if step is None else [event_id_at(place_of_step(step, (role, parts)), 0)]
+    ids = [] if step is None else [event_id_of(stem_of_step(step, (role, parts)), 0)]
 
     def decide(state: ConversationState, _: LookUp) -> Sequence[Event]:
         turn = state.last_turn.number + 1 if role == "assistant" else None
@@ -121,7 +121,7 @@ def turn(
     if step is None:
         return command
     asked = [(call.id, call.name, call.arguments, call.raw) for call in calls]
-    return stored_once(command, place_of_step(step, (parts, asked)), step)
+    return stored_once(command, stem_of_step(step, (parts, asked)), step)
 
 
 def _asked_for(call: object) -> Event:
