@@ -10,9 +10,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import copy
-from typing import Any, cast
+from operator import methodcaller
+from typing import Any
 
 import msgspec
 from msgspec import to_builtins
@@ -275,13 +276,16 @@ class ConversationState:
         return effect.in_the_way(tool, others)
 
 
+_copied: Callable[[Tool], Tool] = methodcaller("__copy__")
+"""Three times as fast as `msgspec.structs.replace`."""
+
+
 def detached_copy(tool: Tool) -> Tool:
     """Return a copy of the call: the caller may change it without changing the state."""
     status: ToolStatus = tool.status
     if type(status) in _SETTLED:
         return tool
-    # Three times as fast as `msgspec.structs.replace`.
-    own = cast("Tool", cast("Any", tool).__copy__())
+    own = _copied(tool)
     force_setattr(own, "call", _detached_call(tool.call))
     if tool.edit is not None:
         force_setattr(own, "edit", _detached_call(tool.edit))

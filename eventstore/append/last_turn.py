@@ -76,7 +76,8 @@ class LastTurn(msgspec.Struct):
         if type(event) is ToolPending:
             turn = event.turn
             if turn is not None and turn >= self.number:
-                self._begin(turn)
+                if turn > self.number:
+                    self._begin(turn)
                 self.index = event.index + 1
             self.is_open = True
         elif type(event) is MessageAdded and event.turn is not None:
@@ -89,11 +90,10 @@ class LastTurn(msgspec.Struct):
             self.moved_on = self.moved_on or type(event) is MessageAdded
 
     def _begin(self, turn: int) -> None:
-        if turn > self.number:
-            if self.response_waits and self.moved_on:
-                self.is_certain = False
-            self.number, self.moved_on = turn, False
-            self.has_response, self.response_waits = self.response_waits, False
+        if self.response_waits and self.moved_on:
+            self.is_certain = False
+        self.number, self.moved_on = turn, False
+        self.has_response, self.response_waits = self.response_waits, False
 
     def _follow_response(self, event: ModelResponded, version: int) -> None:
         if event.completes is None:
