@@ -79,6 +79,22 @@ ROOMS = {
 """For each room its files, and the tests nearest to it."""
 
 SAME = {
+    ("eventstore/append/known_states.py", "MAX_CACHED_STATES = 1024", "1024 -> 1025"): (
+        "a state that is not in memory is read"
+    ),
+    (
+        "eventstore/domain/codec.py",
+        "if len(payload) > SHALLOW_SIZE and not measured and nests_too_deeply(payload):",
+        (
+            "len(payload) > SHALLOW_SIZE and (not measured) and nests_too_deeply(payload) -> "
+            "len(payload) > SHALLOW_SIZE or not measured or nests_too_deeply(payload)"
+        ),
+    ): "what is measured once more is refused only where it is too deep",
+    (
+        "eventstore/domain/codec.py",
+        "if len(payload) > SHALLOW_SIZE and not measured and nests_too_deeply(payload):",
+        "len(payload) > SHALLOW_SIZE -> len(payload) >= SHALLOW_SIZE",
+    ): "a payload of that size cannot be too deep",
     (
         "eventstore/append/conversation_state.py",
         "if entry is None or _call_brought_by(event) is not None:",

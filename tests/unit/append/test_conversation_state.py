@@ -20,10 +20,12 @@ from eventstore.domain.events import (
     MessageAdded,
     ModelResponded,
     ToolCompleted,
+    ToolFailed,
     ToolPending,
     UnknownEvent,
 )
 from eventstore.domain.fingerprint import digest
+from eventstore.domain.finish_reasons import is_of_cut_off_response
 from eventstore.domain.statuses import Rejected
 from eventstore.domain.tool import Tool
 from eventstore.errors import (
@@ -271,6 +273,19 @@ def test_a_further_piece_of_a_turn_begins_no_other_one() -> None:
     """The next call of the turn stands behind those before the piece."""
     piece = MessageAdded("assistant", (), turn=1)
     assert state_of(piece, in_turn(1), piece).last_turn.next_call() == (1, 1)
+
+
+def test_the_calls_of_a_response_that_was_cut_off_fail_once() -> None:
+    """Results may come before its message; a call that fails for another reason has failed."""
+    cut_off = ModelResponded("openai", finish_reason="length")
+    state = state_of(pending("0"), running("0"), message(), cut_off)
+    said = [completed("0"), MessageAdded("assistant", turn=2), in_turn(2), in_turn(2, 1)]
+    events = [*said, failed("2.1")]
+    *stored, not_run = state.last_turn.with_not_run(events)
+    assert stored == events
+    assert isinstance(not_run, ToolFailed)
+    assert (not_run.call_id, is_of_cut_off_response(not_run.failure)) == ("2.0", True)
+    assert state.last_turn.with_not_run(events[:1]) == events[:1]
 
 
 def test_the_result_of_an_equal_call_is_the_last_one_that_completed() -> None:
