@@ -196,7 +196,7 @@ def pause(
 
     def decide(state: ConversationState, look_up: LookUp) -> Sequence[Event]:
         tool = state.tool(call_id, look_up)
-        if is_own and _is_over(tool, attempt):
+        if is_own:
             end = ToolEndedLate(call_id, attempt, reason=reason, duration=duration)
             if (late := _late_end(tool, end)) is not None:
                 return (late,)
@@ -228,7 +228,7 @@ def complete(  # noqa: PLR0913 - each with a default
         tool = state.tool(call_id, look_up)
         number = tool.attempts if attempt is None else attempt
         response = FunctionResponse(tool.call.name, result, call_id)
-        if is_own and _is_over(tool, number):
+        if is_own:
             end = ToolEndedLate(call_id, number, response, duration=duration)
             if (late := _late_end(tool, end)) is not None:
                 return (late,)
@@ -259,7 +259,7 @@ def fail(
 
     def decide(state: ConversationState, look_up: LookUp) -> Sequence[Event]:
         tool = state.tool(call_id, look_up)
-        if is_own and attempt is not None and _is_over(tool, attempt):
+        if is_own and attempt is not None:
             end = ToolEndedLate(call_id, attempt, failure=failure, duration=duration)
             if (late := _late_end(tool, end)) is not None:
                 return (late,)
@@ -299,17 +299,15 @@ def complete_equally(conversation_id: str, call_id: str, first: ToolCompleted) -
     return Command(conversation_id, decide, PendingAppend.tool)
 
 
-def _is_over(tool: Tool, attempt: int) -> bool:
-    """Return whether another attempt has begun, or a person has settled the call meanwhile."""
-    return type(tool.status) is not Running or tool.attempts != attempt
-
-
 def _late_end(tool: Tool, end: ToolEndedLate) -> ToolEndedLate | None:
-    """Return the end of an attempt that is over, as it is kept; None if it ends the call after all.
+    """Return the end of an attempt that is over, as it is kept; None if it ends the call.
 
-    That is so for the result of an attempt that has failed, and for what the log has already.
+    So does the end of an attempt under way, the result of one that has failed, and what the log has
+    already.
     """
     status = tool.status
+    if type(status) is Running and tool.attempts == end.attempt:
+        return None
     if end.response is not None:
         completed: ToolCompleted = encode_event(ToolCompleted(end.call_id, end.response))[0]
         end = replace(
