@@ -169,7 +169,7 @@ def one_caller(rounds: int) -> float:
             stack.enter_context(EventStore.open(f"sqlite:///{Path(name) / side}.db"))
             for side in ("grouped", "ungrouped")
         )
-        ungrouped.session.committer = Ungrouped(ungrouped.session.storage, system_clock)
+        ungrouped.session.run = Ungrouped(ungrouped.session.storage, system_clock).run
         for number in range(rounds):
             chats = [begin(store, number) for store in (grouped, ungrouped)]
             works = [partial(lifecycles, chat, 25) for chat in chats]

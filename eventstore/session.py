@@ -150,6 +150,8 @@ class LogSession:
             recheck_interval=settings.recheck_interval,
             min_shared_wait=settings.min_shared_wait,
         )
+        self.run = self.committer.run
+        """Appends what a command decides, and returns its result."""
         self.watcher = self._new_watcher()
         self.leases = LeaseKeeper(partial(_renew, self.committer))
         self._bind_to_connection = bind_to_connection
@@ -172,10 +174,6 @@ class LogSession:
     def check_open(self) -> None:
         """Raise `StoreClosed` if the store was closed."""
         self.committer.opened()
-
-    def run(self, command: Command[T]) -> T:
-        """Append what a command decides, and return its result; see `GroupCommitter.run`."""
-        return self.committer.run(command)
 
     def events(self, conversation_id: str, after: int = 0) -> Iterator[Recorded]:
         """Return the events of a conversation after a version, in order."""
