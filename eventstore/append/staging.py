@@ -162,11 +162,11 @@ def _encode_call(event: Any) -> Encoded:
     return stored, payload, kept.digest()
 
 
-def _encode_plain(event: Any) -> Encoded:
+def _encode_plain(event: ToolEvent) -> Encoded:
     return *as_stored(event), None
 
 
-def as_stored(event: Any) -> tuple[Any, bytes]:
+def as_stored(event: Event) -> tuple[Event, bytes]:
     """Return the event as the log will hold it, and its payload; see `codec.as_stored`.
 
     A model, or a log of another tool, may nest as deep as it likes: the provider's own form of an
@@ -181,7 +181,7 @@ def as_stored(event: Any) -> tuple[Any, bytes]:
         return codec.as_stored(shallow)
 
 
-def _without_deep_forms(event: Any) -> Any:
+def _without_deep_forms(event: Event) -> Event:
     native = getattr(event, "native", None)
     if type(event) is MessageAdded:
         if too_deep(event.parts):
@@ -201,7 +201,7 @@ def _require_json(call: FunctionCall) -> None:
     call.digest()
 
 
-def _encode_result(event: Any) -> Encoded:
+def _encode_result(event: ToolCompleted) -> Encoded:
     response = event.response
     if type(response) is not FunctionResponse:
         return _encode_plain(event)  # raises, and says what is wrong
