@@ -61,6 +61,7 @@ LIFE = (
 
 
 RESPONDED = ModelResponded("openai", "gpt-5")
+CUT_OFF = ModelResponded("openai", finish_reason="length")
 
 
 def in_turn(turn: int, index: int = 0) -> ToolPending:
@@ -233,11 +234,12 @@ def test_a_settled_call_that_the_log_lost_is_unknown() -> None:
         ([MessageAdded("assistant", turn=1)], (1, 0)),
         ([MessageAdded("assistant", turn=4), pending("1")], (4, 0)),
         ([pending("1"), running("1")], (2, 0)),
+        ([pending("1"), RESPONDED], (2, 0)),
         ([MessageAdded("assistant", turn=2), MessageAdded("assistant", turn=1)], (2, 0)),
     ],
 )
 def test_calls_in_a_row_share_a_turn(events: list[Event], place: tuple[int, int]) -> None:
-    """A message, a start or a result ends a turn; an assistant's message begins one."""
+    """A message, a response, a start or a result ends a turn; an assistant's message begins one."""
     assert state_of(*events).last_turn.next_call() == place
 
 
@@ -277,8 +279,7 @@ def test_a_further_piece_of_a_turn_begins_no_other_one() -> None:
 
 def test_the_calls_of_a_response_that_was_cut_off_fail_once() -> None:
     """Results may come before its message; a call that fails for another reason has failed."""
-    cut_off = ModelResponded("openai", finish_reason="length")
-    state = state_of(pending("0"), running("0"), message(), cut_off)
+    state = state_of(pending("0"), running("0"), message(), CUT_OFF)
     said = [completed("0"), MessageAdded("assistant", turn=2), in_turn(2), in_turn(2, 1)]
     events = [*said, failed("2.1")]
     *stored, not_run = state.last_turn.with_not_run(events)
@@ -286,6 +287,31 @@ def test_the_calls_of_a_response_that_was_cut_off_fail_once() -> None:
     assert isinstance(not_run, ToolFailed)
     assert (not_run.call_id, is_of_cut_off_response(not_run.failure)) == ("2.0", True)
     assert state.last_turn.with_not_run(events[:1]) == events[:1]
+
+
+@pytest.mark.parametrize(
+    ("events", "fails"),
+    [
+        ([CUT_OFF, in_turn(1)], True),
+        ([CUT_OFF, message(), in_turn(1)], False),
+        ([CUT_OFF, in_turn(1), message()], False),
+        ([in_turn(1), CUT_OFF], True),
+        ([in_turn(1), running("1.0"), CUT_OFF], False),
+        ([in_turn(1), RESPONDED, CUT_OFF], False),
+    ],
+)
+def test_a_further_call_fails_if_the_response_is_certainly_that_of_its_turn(
+    events: list[Event], fails: bool
+) -> None:
+    """A message that came between leaves it uncertain, and so does a call that had begun."""
+    further = in_turn(1, 1)
+    stored = state_of(*events).last_turn.with_not_run([further])
+    assert [event.tag for event in stored] == ["pending"] + ["failed"] * fails
+
+
+def test_a_minted_id_is_the_same_in_every_version() -> None:
+    """A replayed run finds its calls by their ids, in the log of an older version, too."""
+    assert mint_call_id("chat", 2, 10, set()) == "call_d8d6dc7ecb359bae0002000a"
 
 
 def test_the_result_of_an_equal_call_is_the_last_one_that_completed() -> None:
