@@ -83,6 +83,11 @@ SAME = {
         "a state that is not in memory is read"
     ),
     (
+        "eventstore/append/known_states.py",
+        "state = ConversationState(conversation_id, min(storage.heads().values(), default=0))",
+        "0 -> 1",
+    ): "every storage has a lane",
+    (
         "eventstore/domain/codec.py",
         "if len(payload) > SHALLOW_SIZE and not measured and nests_too_deeply(payload):",
         (

@@ -210,6 +210,22 @@ def test_a_group_has_a_limit(store: EventStore) -> None:
     committer._waiting.clear()
 
 
+def test_an_append_that_is_interrupted_leaves_the_queue_to_the_next_one(store: EventStore) -> None:
+    """It would be stored after its caller was told that it was not."""
+    committer = store.session.committer
+    first, second = (
+        PendingAppend(committer.clock, committer.events, messages.append("chat", ()))
+        for _ in range(2)
+    )
+    assert committer._wait(first)  # there is no leader by now
+    assert committer._wait(second)
+    committer._hand_over(first)
+    assert [*committer._waiting] == [second]
+    assert second.leads
+    committer._hand_over(second)
+    assert committer.idle
+
+
 def test_each_append_of_a_group_has_its_own_outcome(store: EventStore, gate: Gate) -> None:
     """A refused append writes nothing, and the others are stored."""
     chat = store.conversation("chat")
