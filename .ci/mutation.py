@@ -57,7 +57,7 @@ ROOMS = {
             "eventstore/storage/sql/storage.py",
             "eventstore/storage/sqlite/storage.py",
         ],
-        ["tests/unit/append", "tests/unit/storage/sqlite"],
+        ["tests/unit/append", "tests/unit/storage/sqlite", "tests/unit/test_store.py"],
     ),
     "codec": (
         ["eventstore/domain/codec.py"],
@@ -80,6 +80,9 @@ ROOMS = {
 
 SAME = {
     ("eventstore/append/known_states.py", "MAX_CACHED_STATES = 1024", "1024 -> 1025"): (
+        "a state that is not in memory is read"
+    ),
+    ("eventstore/append/known_states.py", "self._keep(state)", "self._keep(state) -> nothing"): (
         "a state that is not in memory is read"
     ),
     (

@@ -124,7 +124,7 @@ class PendingAppend(msgspec.Struct, eq=False):
             with suppress(RuntimeError):  # it was woken before
                 self.wakeup.release()
 
-    def finish(self, outcome: Appended | Exception) -> None:
+    def finish(self, outcome: Appended | BaseException) -> None:
         """Note the outcome, and let the calling thread continue."""
         if isinstance(outcome, Appended):
             self.appended = outcome

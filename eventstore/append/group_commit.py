@@ -172,7 +172,7 @@ class GroupCommitter:
         except BaseException as error:  # noqa: BLE001 - it is the outcome of all of them
             for pending in group:
                 if not pending.finished:
-                    pending.error, pending.finished = error, True
+                    pending.finish(error)
 
     # leading and waiting
 

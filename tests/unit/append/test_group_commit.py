@@ -25,7 +25,7 @@ from eventstore import (
 from eventstore.append.command import PendingAppend
 from eventstore.append.commands import messages
 from eventstore.append.group_commit import MAX_GROUP_APPENDS, GroupCommitter
-from eventstore.errors import OutcomeUnknown, StoreBusy
+from eventstore.errors import OutcomeUnknown, StoreBusy, UnknownCall
 from eventstore.session import SessionSettings
 from eventstore.storage.factory import open_storage
 from eventstore.storage.interface import Append, AppendOutcome, Storage
@@ -224,6 +224,20 @@ def test_an_append_that_is_interrupted_leaves_the_queue_to_the_next_one(store: E
     assert second.leads
     committer._hand_over(second)
     assert committer.idle
+
+
+def test_what_another_store_has_appended_decides(tmp_path: Path) -> None:
+    """A start that was legal on the known state is refused, and so is a call that nobody made."""
+    url = f"sqlite:///{tmp_path}/log.db"
+    with EventStore.open(url) as here, EventStore.open(url) as there:
+        chat = here.conversation("chat")
+        chat.request("search", {}, "1")
+        there.conversation("chat").start("1")
+        with pytest.raises(IllegalTransition):
+            chat.start("1")
+        assert chat.tool("1").attempts == 1
+        with pytest.raises(UnknownCall):
+            chat.tool("2")
 
 
 def test_each_append_of_a_group_has_its_own_outcome(store: EventStore, gate: Gate) -> None:
