@@ -35,9 +35,8 @@ from append import RESULT, begin, commits, lifecycles
 from measure import Elapsed, Figure, arguments, clock, elapsed, folder, in_turn, median, report
 
 from eventstore import AsyncEventStore, Conversation, EventStore, FunctionCall, ToolPending
-from eventstore.append.commands import Command
+from eventstore.append.command import Command, PendingAppend
 from eventstore.append.group_commit import GroupCommitter
-from eventstore.append.pending_append import PendingAppend
 from eventstore.clock import system_clock
 
 Work = list[tuple[Any, list[str]]]
@@ -156,15 +155,7 @@ class Ungrouped(GroupCommitter):
 
     def run(self, command: Command[T]) -> T:
         """Append one command in a commit of its own."""
-        pending = PendingAppend(
-            self.clock,
-            self.events,
-            command.conversation_id,
-            command.decide,
-            command.expected_version,
-            command.event_ids,
-            command.exclusive,
-        )
+        pending = PendingAppend(self.clock, self.events, command)
         with self._lock:
             self._commit_one(pending, self.opened())
         return command.result(pending)
@@ -178,7 +169,7 @@ def one_caller(rounds: int) -> float:
             stack.enter_context(EventStore.open(f"sqlite:///{Path(name) / side}.db"))
             for side in ("grouped", "ungrouped")
         )
-        ungrouped.session.committer = Ungrouped(ungrouped.session.storage, system_clock)
+        ungrouped.session.run = Ungrouped(ungrouped.session.storage, system_clock).run
         for number in range(rounds):
             chats = [begin(store, number) for store in (grouped, ungrouped)]
             works = [partial(lifecycles, chat, 25) for chat in chats]

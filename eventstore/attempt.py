@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import msgspec
 
-from eventstore.append import commands
+from eventstore.append.commands import attempts
 from eventstore.append.inputs import failure_of
 from eventstore.clock import system_clock
 from eventstore.domain.doubt import unknown_outcome, unknown_outcome_of
@@ -34,7 +34,7 @@ from eventstore.leases.claim import Claim
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
-    from eventstore.append.commands import Command
+    from eventstore.append.command import Command
     from eventstore.domain.json_types import JsonObject
     from eventstore.domain.leases import Lease
     from eventstore.leases.keeper import Hold
@@ -206,7 +206,7 @@ class StartedAttempt:
         self, result: object, by: str | None = None, reason: str | None = None
     ) -> Command[Tool]:
         """Return the command that records the result; `by` changed it, for a `reason`."""
-        return commands.complete(
+        return attempts.complete(
             self._conversation_id,
             self.tool.id,
             result,
@@ -223,7 +223,7 @@ class StartedAttempt:
         Raises:
             TypeError, ValueError: `until` is not a time.
         """
-        return commands.pause(
+        return attempts.pause(
             self._conversation_id,
             self.tool.id,
             None if until is None else microseconds_of("until", until),
@@ -247,7 +247,7 @@ class StartedAttempt:
             error = Failure.from_exception(error, now=system_clock())
         if not self.has_effect:
             error = msgspec.structs.replace(failure_of(error), in_doubt=False)
-        return commands.fail(
+        return attempts.fail(
             self._conversation_id,
             self.tool.id,
             error,

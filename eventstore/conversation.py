@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
-from eventstore.append import commands
+from eventstore.append.commands import attempts, decisions, messages
 from eventstore.append.tool_fold import fold_tools
 from eventstore.attempt import (
     Attempt,
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
-    from eventstore.append.commands import Seen
+    from eventstore.append.commands.decisions import Seen
     from eventstore.domain.calls import FunctionCall
     from eventstore.domain.events import Event, Recorded
     from eventstore.domain.failure import Failure
@@ -173,7 +173,7 @@ class Conversation(ConversationMessages):
             ValueError: that is not a version, an event id is not a UUID, or a time has no zone.
             IllegalTransition, UnhashableArguments, UnencodableEvent: nothing was written.
         """
-        command = commands.append(self.id, events, expected_version, event_ids, occurred_at)
+        command = messages.append(self.id, events, expected_version, event_ids, occurred_at)
         if connection is not None:
             return self.session.in_transaction(connection).run(command)
         return self.session.run(command)
@@ -209,7 +209,7 @@ class Conversation(ConversationMessages):
                 document has not one content of its kind; or `step` is empty.
             TypeError: the content is neither text nor parts.
         """
-        return self.session.run(commands.add_message(self.id, role, content, step))
+        return self.session.run(messages.add_message(self.id, role, content, step))
 
     def request(self, name: str, arguments: object = None, call_id: str | None = None) -> Tool:
         """Record that the model asks for a call: pending. Calls in a row share a turn.
@@ -217,7 +217,7 @@ class Conversation(ConversationMessages):
         `arguments` is a JSON object or its text. Without `call_id` one is minted; asking again
         with the same id and arguments changes nothing.
         """
-        return self.session.run(commands.request(self.id, name, arguments, call_id))
+        return self.session.run(messages.request(self.id, name, arguments, call_id))
 
     def turn(
         self,
@@ -236,7 +236,7 @@ class Conversation(ConversationMessages):
             TypeError: the content is neither text nor parts, or a call is not a `FunctionCall`.
             EventStoreError: a call has an id that another one has.
         """
-        return self.session.run(commands.turn(self.id, content, calls, step))
+        return self.session.run(messages.turn(self.id, content, calls, step))
 
     def approve(
         self,
@@ -269,7 +269,7 @@ class Conversation(ConversationMessages):
             ValueError: `seen` is another call or no revision, or `expires` is not in the future.
         """
         return self.session.run(
-            commands.approve(
+            decisions.approve(
                 self.id, call_id, edited_arguments, by, reason, seen=seen, expires=expires
             )
         )
@@ -294,7 +294,7 @@ class Conversation(ConversationMessages):
             TypeError, ValueError: `seen` is neither this call nor a revision.
         """
         return self.session.run(
-            commands.reject(self.id, call_id, reason, source, by, details, seen=seen)
+            decisions.reject(self.id, call_id, reason, source, by, details, seen=seen)
         )
 
     def settle(
@@ -327,7 +327,7 @@ class Conversation(ConversationMessages):
                 no call and no revision.
         """
         return self.session.run(
-            commands.settle(
+            decisions.settle(
                 self.id, call_id, seen, completed, failed, by, reason, run_again=run_again
             )
         )
@@ -343,7 +343,7 @@ class Conversation(ConversationMessages):
             TypeError, ValueError: `until` is not a time.
         """
         moment = microseconds_of("until", until)
-        return self.session.run(commands.pause(self.id, call_id, moment, reason))
+        return self.session.run(attempts.pause(self.id, call_id, moment, reason))
 
     def start(
         self,
@@ -372,7 +372,7 @@ class Conversation(ConversationMessages):
             TypeError, ValueError: `lease` is not a duration.
         """
         claim = Claim(lease_in_microseconds(lease), takes_over=take_over)
-        return self.session.run(commands.start(self.id, call_id, attempt, claim=claim))
+        return self.session.run(attempts.start(self.id, call_id, attempt, claim=claim))
 
     def complete(self, call_id: str, result: object, *, synthetic: bool = False) -> Tool:
         """Record a call's result: any value. `synthetic`: no tool ran, the result was supplied.
@@ -380,7 +380,7 @@ class Conversation(ConversationMessages):
         A `Text`, `Image` or `Document`, the bytes of an image or a PDF, or a list of these, is
         shown to the model as what it is.
         """
-        return self.session.run(commands.complete(self.id, call_id, result, synthetic=synthetic))
+        return self.session.run(attempts.complete(self.id, call_id, result, synthetic=synthetic))
 
     def fail(
         self,
@@ -390,7 +390,7 @@ class Conversation(ConversationMessages):
         delay: float | None = None,
     ) -> Tool:
         """Record that an attempt failed; `delay` is the wait in seconds before the next one."""
-        return self.session.run(commands.fail(self.id, call_id, error, delay))
+        return self.session.run(attempts.fail(self.id, call_id, error, delay))
 
     def begin(
         self,
@@ -408,7 +408,7 @@ class Conversation(ConversationMessages):
         """
         claim = claim_of(self.session, self.id, call_id, lease, take_over=take_over)
         with claim:
-            tool = self.session.run(commands.start(self.id, call_id, attempt, claim=claim))
+            tool = self.session.run(attempts.start(self.id, call_id, attempt, claim=claim))
         return Attempt(self.session, self.id, tool, claim.hold)
 
     @contextmanager

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
-from eventstore.append.commands import Command
+from eventstore.append.command import Command, PendingAppend
 from eventstore.append.conversation_state import ConversationState
-from eventstore.append.pending_append import PendingAppend
 from eventstore.append.tool_fold import fold_tools
 from eventstore.errors import EventStoreError, StoreCorrupt, UnknownCall
 from eventstore.storage.interface import Append
@@ -61,16 +60,7 @@ class ConnectionSession:
             state = ConversationState(name, 0)
         else:
             state = self._store_session.committer.remembered_state(name)
-        pending = PendingAppend(
-            self.clock,
-            self.events,
-            name,
-            command.decide,
-            command.expected_version,
-            command.event_ids,
-            command.exclusive,
-            state=state,
-        )
+        pending = PendingAppend(self.clock, self.events, command, state=state)
         request = Append(name, state.version, state.as_of, (), pending.rebase)
         try:
             (outcome,) = self._opened().append([request])

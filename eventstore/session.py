@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import msgspec
 
-from eventstore.append import commands
-from eventstore.append.group_commit import MAX_CACHED_STATES, RECHECK_SECONDS, GroupCommitter
+from eventstore.append.commands import attempts
+from eventstore.append.group_commit import RECHECK_SECONDS, GroupCommitter
+from eventstore.append.known_states import MAX_CACHED_STATES
 from eventstore.append.shared_timeouts import MIN_WAIT_SECONDS
 from eventstore.clock import DatabaseClock, system_clock
 from eventstore.leases.keeper import Hold, LeaseKeeper
@@ -25,7 +26,7 @@ from eventstore.notifications.watcher import IDLE_SECONDS, Watcher
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-    from eventstore.append.commands import Command
+    from eventstore.append.command import Command
     from eventstore.domain.events import Recorded
     from eventstore.domain.tool import Tool
     from eventstore.policies.prices import Prices
@@ -149,6 +150,8 @@ class LogSession:
             recheck_interval=settings.recheck_interval,
             min_shared_wait=settings.min_shared_wait,
         )
+        self.run = self.committer.run
+        """Appends what a command decides, and returns its result."""
         self.watcher = self._new_watcher()
         self.leases = LeaseKeeper(partial(_renew, self.committer))
         self._bind_to_connection = bind_to_connection
@@ -171,10 +174,6 @@ class LogSession:
     def check_open(self) -> None:
         """Raise `StoreClosed` if the store was closed."""
         self.committer.opened()
-
-    def run(self, command: Command[T]) -> T:
-        """Append what a command decides, and return its result; see `GroupCommitter.run`."""
-        return self.committer.run(command)
 
     def events(self, conversation_id: str, after: int = 0) -> Iterator[Recorded]:
         """Return the events of a conversation after a version, in order."""
@@ -240,7 +239,7 @@ def _clock_of(storage: Storage) -> Callable[[], int]:
 
 def _renew(committer: GroupCommitter, hold: Hold) -> None:
     """Store the renewal of a lease. It takes no session, so that a hold keeps none alive."""
-    committer.run(commands.renew(hold.conversation_id, hold.call_id, hold.attempt, hold.lease))
+    committer.run(attempts.renew(hold.conversation_id, hold.call_id, hold.attempt, hold.lease))
 
 
 _sessions: weakref.WeakSet[LogSession] = weakref.WeakSet()

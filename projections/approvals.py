@@ -11,7 +11,7 @@ import msgspec
 from eventstore import EventStore, FunctionCall, Pending, Tool
 from eventstore.domain.equal_calls import value_of
 from eventstore.domain.one_line import one_line
-from eventstore.domain.recovery import has_expired
+from eventstore.domain.recovery import waits_again
 from projections.formatting import NotebookText, arguments_text, quoted_name
 from projections.unsettled_calls import UnsettledCalls
 
@@ -45,12 +45,11 @@ class PendingApproval(NotebookText, msgspec.Struct, frozen=True, gc=False):
     equal_calls: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, conversation_id: str, tool: Tool) -> PendingApproval:
-        """Return the approval that a pending call waits for."""
-        call, status = tool.effective_call, tool.status
-        waits = Pending(reason="its approval has expired")
-        if isinstance(status, Pending):
-            waits = status
+    def of(cls, conversation_id: str, tool: Tool, now: int | None = None) -> PendingApproval:
+        """Return the approval that a call waits for at `now`, in microseconds since 1970 UTC."""
+        call, waits = tool.effective_call, tool.status
+        if not isinstance(waits, Pending) or waits_again(tool, now):
+            waits = Pending(reason="its approval has expired")
         return cls(
             conversation_id=conversation_id,
             call_id=tool.id,
@@ -89,16 +88,16 @@ def approvals_among(
     microseconds since 1970 UTC, wait, too.
     """
     waiting = (
-        PendingApproval.of(name, tool)
+        PendingApproval.of(name, tool, now)
         for name, tool in calls
-        if tool.is_pending or has_expired(tool, now)
+        if tool.is_pending or waits_again(tool, now)
     )
     found = sorted(waiting, key=_order)
     equal: defaultdict[tuple[str, bytes], list[str]] = defaultdict(list)
-    places = [(each.conversation_id, value_of(each.call)) for each in found]
-    for place, approval in zip(places, found, strict=True):
-        equal[place].append(approval.call_id)
-    return [_marked(a, equal[place]) for place, a in zip(places, found, strict=True)]
+    asked = [(each.conversation_id, value_of(each.call)) for each in found]
+    for key, approval in zip(asked, found, strict=True):
+        equal[key].append(approval.call_id)
+    return [_marked(a, equal[key]) for key, a in zip(asked, found, strict=True)]
 
 
 def _marked(approval: PendingApproval, equal: list[str]) -> PendingApproval:

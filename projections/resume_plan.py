@@ -26,6 +26,7 @@ from eventstore.domain.recovery import (
     OpenAttempt,
     is_attempt_event,
     next_action,
+    waits_again,
 )
 from eventstore.domain.times import Moment, microseconds_of
 from eventstore.leases.under_way import is_under_way
@@ -41,7 +42,8 @@ class Step(msgspec.Struct, frozen=True, gc=False):
     - retry: it failed, and the next attempt was announced, or its outcome is unknown and it may
       run again. Start it at `not_before` (microseconds since 1970 UTC), if there is one.
     - scheduled: it was deferred. Start it at `not_before`.
-    - waiting: it never started or paused, and a person has to decide first.
+    - waiting: it never started or paused, or its approval has expired, and a person has to decide
+      first.
     - under_way: a worker has a lease on it, which ends at `not_before`. Leave it alone.
     - unknown: each of `attempts` may have taken effect. Ask the outside system, then complete the
       call, fail it, or start the next attempt.
@@ -173,23 +175,32 @@ class ResumePlan(NotebookText, Projection):
             partial(self._is_under_way, conversation_id),
         )
         attempts = tuple(trail.attempts) if trail else ()
-        if action == "under_way":
-            reason = f"attempt {tool.attempts} is under way until {_end_of_lease(tool)} UTC"
-        elif attempts and action in ("unknown", "retry"):
-            reason = _reason_of_unknown(action, attempts) + self._doubt_of_lease(tool)
-        elif action == "unknown":
-            reason = "a step of it cannot be read: it may have taken effect"
-        else:
-            reason = _reason(action, tool)
+        reason = self._reason(action, tool, attempts)
         if (late := self._late.get((conversation_id, tool.id))) is not None:
             reason = f"{reason}; {late}"
-        status = tool.status
-        due = trail.due if trail else None
-        if type(status) is Pending:
-            due = status.until
-        elif type(status) is Running and action == "under_way":
-            due = status.leased_until
+        due = self._not_before(action, tool, trail)
         return Step(action, tool, reason, conversation_id, due, attempts)
+
+    def _reason(self, action: Action, tool: Tool, attempts: tuple[OpenAttempt, ...]) -> str:
+        if action == "under_way":
+            return f"attempt {tool.attempts} is under way until {_end_of_lease(tool)} UTC"
+        if attempts and action in ("unknown", "retry"):
+            return _reason_of_unknown(action, attempts) + self._doubt_of_lease(tool)
+        if action == "unknown":
+            return "a step of it cannot be read: it may have taken effect"
+        if action == "waiting" and waits_again(tool, self._now):
+            return "its approval has expired: it waits for a decision"
+        return _reason(action, tool)
+
+    def _not_before(self, action: Action, tool: Tool, trail: AttemptTrail | None) -> int | None:
+        status = tool.status
+        if action == "waiting" and waits_again(tool, self._now):
+            return None
+        if type(status) is Pending:
+            return status.until
+        if type(status) is Running and action == "under_way":
+            return status.leased_until
+        return trail.due if trail else None
 
     def _is_under_way(self, conversation_id: str, tool: Tool) -> bool:
         return self._now is not None and is_under_way(conversation_id, tool, self._now)
@@ -231,8 +242,6 @@ def _reason(action: Action, tool: Tool) -> str:
 
 def _reason_of_wait(action: Action, tool: Tool) -> str:
     if type(tool.status) is not Pending:
-        if action == "waiting":
-            return "its approval has expired: it waits for a decision"
         return f"it was approved{' after it paused' if tool.attempts else ' and never started'}"
     waits = action == "waiting"
     return f"it never started, and {'waits for a decision' if waits else 'needs no approval'}"

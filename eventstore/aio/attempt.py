@@ -7,14 +7,14 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from eventstore.append import commands
+from eventstore.append.commands import attempts
 from eventstore.attempt import NO_RESULT, Pauses, StartedAttempt, as_current, is_pause
 from eventstore.domain.failure import ErrorKind, Failure
 from eventstore.errors import EventStoreError, SilentAttempt
 
 if TYPE_CHECKING:
     from eventstore.aio.session import AsyncSession
-    from eventstore.append.commands import Command
+    from eventstore.append.command import Command
     from eventstore.domain.times import Moment
     from eventstore.domain.tool import Tool
     from eventstore.leases.keeper import Hold
@@ -64,7 +64,7 @@ async def begin_attempt(
     """
 
     async def record_not_run(tool: Tool, cancelled: asyncio.CancelledError) -> None:
-        failure = commands.fail(start.conversation_id, tool.id, NOT_RUN, attempt=tool.attempts)
+        failure = attempts.fail(start.conversation_id, tool.id, NOT_RUN, attempt=tool.attempts)
         try:
             await session.run(failure)
         except EventStoreError as unrecorded:

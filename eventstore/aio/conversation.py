@@ -10,7 +10,7 @@ from msgspec import UNSET
 
 from eventstore.aio.attempt import AsyncAttempt, begin_attempt, recording_end
 from eventstore.aio.reader import AsyncFollow, Reading, wait
-from eventstore.append import commands
+from eventstore.append.commands import attempts, decisions, messages
 from eventstore.attempt import Pauses, checked_pauses, claim_of
 from eventstore.conversation import Conversation
 from eventstore.domain.events import Event, Recorded, RunStarted
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncConnection
 
     from eventstore.aio.session import AsyncSession
-    from eventstore.append.commands import Seen
+    from eventstore.append.commands.decisions import Seen
     from eventstore.domain.calls import FunctionCall
     from eventstore.domain.json_types import JsonObject
     from eventstore.provider_messages.history_import import Imported
@@ -128,7 +128,7 @@ class AsyncConversation:
         connection: AsyncConnection | None = None,
     ) -> list[Recorded]:
         """Append events, all or none; see `Conversation.append`."""
-        command = commands.append(self.id, events, expected_version, event_ids, occurred_at)
+        command = messages.append(self.id, events, expected_version, event_ids, occurred_at)
         if connection is not None:
             return await self.session.in_transaction(connection).run(command)
         return await self.session.run(command)
@@ -147,13 +147,13 @@ class AsyncConversation:
         self, role: str, content: str | Part | Sequence[Part], *, step: str | None = None
     ) -> Recorded:
         """Add a message: text, or parts."""
-        return await self.session.run(commands.add_message(self.id, role, content, step))
+        return await self.session.run(messages.add_message(self.id, role, content, step))
 
     async def request(
         self, name: str, arguments: object = None, call_id: str | None = None
     ) -> Tool:
         """Record that the model asks for a call: pending."""
-        return await self.session.run(commands.request(self.id, name, arguments, call_id))
+        return await self.session.run(messages.request(self.id, name, arguments, call_id))
 
     async def turn(
         self,
@@ -163,7 +163,7 @@ class AsyncConversation:
         step: str | None = None,
     ) -> list[Tool]:
         """Record what the model said and the calls that it made; see `Conversation.turn`."""
-        return await self.session.run(commands.turn(self.id, content, calls, step))
+        return await self.session.run(messages.turn(self.id, content, calls, step))
 
     async def approve(
         self,
@@ -177,7 +177,7 @@ class AsyncConversation:
     ) -> Tool:
         """Allow a call as it was `seen`, until it `expires`; see `Conversation.approve`."""
         return await self.session.run(
-            commands.approve(
+            decisions.approve(
                 self.id, call_id, edited_arguments, by, reason, seen=seen, expires=expires
             )
         )
@@ -195,7 +195,7 @@ class AsyncConversation:
     ) -> Tool:
         """Say what became of a call that is in doubt; see `Conversation.settle`."""
         return await self.session.run(
-            commands.settle(
+            decisions.settle(
                 self.id, call_id, seen, completed, failed, by, reason, run_again=run_again
             )
         )
@@ -212,13 +212,13 @@ class AsyncConversation:
     ) -> Tool:
         """Refuse a call for good, as it was `seen`; see `Conversation.reject`."""
         return await self.session.run(
-            commands.reject(self.id, call_id, reason, source, by, details, seen=seen)
+            decisions.reject(self.id, call_id, reason, source, by, details, seen=seen)
         )
 
     async def defer(self, call_id: str, until: Moment, reason: str | None = None) -> Tool:
         """Let a call that has not started wait until a time; see `Conversation.defer`."""
         moment = microseconds_of("until", until)
-        return await self.session.run(commands.pause(self.id, call_id, moment, reason))
+        return await self.session.run(attempts.pause(self.id, call_id, moment, reason))
 
     async def start(
         self,
@@ -230,12 +230,12 @@ class AsyncConversation:
     ) -> Tool:
         """Record that an attempt begins, before it does; see `Conversation.start`."""
         claim = Claim(lease_in_microseconds(lease), takes_over=take_over)
-        return await self.session.run(commands.start(self.id, call_id, attempt, claim=claim))
+        return await self.session.run(attempts.start(self.id, call_id, attempt, claim=claim))
 
     async def complete(self, call_id: str, result: object, *, synthetic: bool = False) -> Tool:
         """Record a call's result: any value."""
         return await self.session.run(
-            commands.complete(self.id, call_id, result, synthetic=synthetic)
+            attempts.complete(self.id, call_id, result, synthetic=synthetic)
         )
 
     async def fail(
@@ -246,7 +246,7 @@ class AsyncConversation:
         delay: float | None = None,
     ) -> Tool:
         """Record that an attempt failed; `delay` is the wait in seconds before the next one."""
-        return await self.session.run(commands.fail(self.id, call_id, error, delay))
+        return await self.session.run(attempts.fail(self.id, call_id, error, delay))
 
     async def begin(
         self,
@@ -263,7 +263,7 @@ class AsyncConversation:
         """
         session = self.session
         claim = claim_of(session.blocking, self.id, call_id, lease, take_over=take_over)
-        start = commands.start(self.id, call_id, attempt, claim=claim)
+        start = attempts.start(self.id, call_id, attempt, claim=claim)
         with claim:
             return await begin_attempt(session, start, claim.hold)
 

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 from eventstore.aio.session import AsyncLogSession, AsyncSession, IfCancelled
-from eventstore.append.commands import Command
+from eventstore.append.command import Command
 from eventstore.host_transaction import must_not_wait
 from eventstore.storage.sql.host_connection import synchronous
 

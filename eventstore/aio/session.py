@@ -16,7 +16,7 @@ from eventstore.aio.writer import QueuedAppend, Writer
 if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncConnection
 
-    from eventstore.append.commands import Command
+    from eventstore.append.command import Command
     from eventstore.session import LogSession, Session
 
 T = TypeVar("T")
@@ -85,14 +85,9 @@ class AsyncLogSession:
             QueuedAppend(
                 committer.clock,
                 committer.events,
-                command.conversation_id,
-                command.decide,
-                command.expected_version,
-                command.event_ids,
-                command.exclusive,
+                command,
                 monotonic(),
                 context=copy_context(),
-                result=command.result,
                 future=future,
             )
         )

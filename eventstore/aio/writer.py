@@ -8,7 +8,7 @@ from __future__ import annotations
 import atexit
 import os
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from contextvars import Context
 from functools import partial
@@ -18,8 +18,8 @@ from threading import Lock, Thread, current_thread
 from typing import Any
 
 from eventstore.aio.futures import Outcome, UncancellableFuture, resolve
+from eventstore.append.command import PendingAppend
 from eventstore.append.group_commit import MAX_GROUP_APPENDS, GroupCommitter
-from eventstore.append.pending_append import PendingAppend
 from eventstore.errors import StoreClosed
 from eventstore.storage.interface import Draft
 
@@ -28,8 +28,6 @@ class QueuedAppend(PendingAppend, kw_only=True):
     """An append that a task of an event loop waits for."""
 
     context: Context
-    result: Callable[[PendingAppend], Any]
-    """Selects the caller's result."""
     future: UncancellableFuture[Any]
 
     def stage(self) -> Sequence[Draft]:
@@ -41,7 +39,7 @@ class QueuedAppend(PendingAppend, kw_only=True):
         if self.error is not None:
             return None, self.error
         try:
-            return self.context.run(self.result, self), None
+            return self.context.run(self.command.result, self), None
         except BaseException as error:  # noqa: BLE001 - it is raised in the caller
             return None, error
 
@@ -113,7 +111,7 @@ def _write(committer: GroupCommitter, queue: SimpleQueue[QueuedAppend | None]) -
 
 def _in_order(appends: Iterable[QueuedAppend]) -> Iterable[list[QueuedAppend]]:
     """Yield groups to commit; exclusive appends one by one, or they would come after the others."""
-    for exclusive, group in groupby(appends, lambda append: append.exclusive):
+    for exclusive, group in groupby(appends, lambda append: append.command.exclusive):
         if exclusive:
             yield from ([append] for append in group)
         else:

@@ -36,7 +36,7 @@ def check_event(event: Event) -> Event:
     return event
 
 
-def is_unplaced(event: Event) -> bool:
+def has_no_turn(event: Event) -> bool:
     """Return whether the event is a call or an assistant message without a turn or an id."""
     if type(event) is ToolPending:
         return event.turn is None or not event.call.id

@@ -24,7 +24,8 @@ class SharedTimeouts:
 
     def __init__(self, min_wait: float = MIN_WAIT_SECONDS) -> None:
         self._min_wait = min_wait
-        self._last_began = -inf
+        self.last_began = -inf
+        """When the last failed wait began: what was queued by then has waited through it."""
         self._failures: dict[int | None, tuple[float, StorageError]] = {}
 
     def record(self, error: StorageError, lane: int, began: float, ended: float) -> None:
@@ -36,11 +37,7 @@ class SharedTimeouts:
             error = StorageError(f"{error.reason}: nothing was written, try again")
         if type(error) in (StorageError, StoreBusy) and ended - began > self._min_wait:
             self._failures[lane if isinstance(error, StoreBusy) else None] = began, error
-            self._last_began = max(self._last_began, began)
-
-    def applies_to(self, enqueued_at: float) -> bool:
-        """Return whether an append queued at this time already waited when a failed wait began."""
-        return enqueued_at <= self._last_began
+            self.last_began = max(self.last_began, began)
 
     def error(self, lane: int, enqueued_at: float) -> StorageError | None:
         """Return the shared error for an append queued before the failed wait began, else None."""

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 
 from eventstore.dispatch.decisions import Reject
-from eventstore.domain.events import NOT_EXECUTED, HookAnswer
+from eventstore.domain.closing_codes import NOT_EXECUTED
+from eventstore.domain.events import HookAnswer
 from eventstore.domain.statuses import Approved, Pending, Running
 from eventstore.domain.tool import Tool
 

@@ -16,7 +16,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
-from eventstore.append import commands
+from eventstore.append.commands import attempts, decisions, messages
 from eventstore.attempt import StartedAttempt
 from eventstore.dispatch.effects import Workflow, Write, read
 from eventstore.domain.decision_errors import CallChanged
@@ -30,7 +30,7 @@ from eventstore.leases.under_way import is_under_way
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from eventstore.append.commands import Command
+    from eventstore.append.command import Command
     from eventstore.dispatch.after_hooks import FinalResult
     from eventstore.dispatch.batch import DispatchedCall
     from eventstore.dispatch.decisions import Approve, Reject
@@ -50,7 +50,7 @@ class CallLog:
 
     def append(self, event: Event) -> Workflow[None]:
         """Append an event that does not concern a call."""
-        yield Write(commands.append(self.conversation_id, (event,)))
+        yield Write(messages.append(self.conversation_id, (event,)))
 
     def is_under_way(self, tool: Tool) -> bool:
         """Return whether a living worker has a lease on a call."""
@@ -75,7 +75,7 @@ class CallLog:
         claim = NO_CLAIM
         if lease is not None:
             claim = Claim(lease, self._session.leases.hold(self.conversation_id, before.id, lease))
-        command = commands.start(
+        command = attempts.start(
             self.conversation_id, before.id, number, now, before, effect, claim
         )
         try:
@@ -98,7 +98,7 @@ class CallLog:
         """
         answers = call.hook_answers
         if answers:
-            command = commands.with_hooks(command, answers)
+            command = command.with_hooks(answers)
             call.hook_answers = ()
         try:
             call.tool = yield Write(command)
@@ -111,7 +111,7 @@ class CallLog:
 
     def approve(self, call: DispatchedCall, decision: Approve, by: str | None) -> Workflow[bool]:
         """Record an approval of the call as it was seen."""
-        command = commands.approve(
+        command = decisions.approve(
             self.conversation_id,
             call.tool.id,
             decision.edited_arguments,
@@ -130,8 +130,8 @@ class CallLog:
         `until` is in microseconds since 1970 UTC.
         """
         seen = call.tool
-        command = commands.pause(self.conversation_id, seen.id, until, reason)
-        yield from self.write(call, commands.on_seen(command, seen.id, seen))
+        command = attempts.pause(self.conversation_id, seen.id, until, reason)
+        yield from self.write(call, decisions.on_seen(command, seen.id, seen))
 
     def complete(
         self, call: DispatchedCall, final: FinalResult, *, synthetic: bool = False
@@ -140,7 +140,7 @@ class CallLog:
 
         That was decided on the call as it was seen.
         """
-        command = commands.complete(
+        command = attempts.complete(
             self.conversation_id,
             call.tool.id,
             final.result,
@@ -149,17 +149,17 @@ class CallLog:
             reason=final.reason,
         )
         if synthetic:
-            command = commands.on_seen(command, call.tool.id, call.tool)
+            command = decisions.on_seen(command, call.tool.id, call.tool)
         yield from self.write(call, command)
 
     def complete_equally(self, call: DispatchedCall, first: ToolCompleted) -> Workflow[bool]:
         """Record that the call gets the result of an equal one."""
-        command = commands.complete_equally(self.conversation_id, call.tool.id, first)
+        command = attempts.complete_equally(self.conversation_id, call.tool.id, first)
         return (yield from self.write(call, command))
 
     def fail(self, call: DispatchedCall, failure: Failure) -> Workflow[bool]:
         """Record a failure, unless another worker has started the next attempt."""
-        command = commands.fail(
+        command = attempts.fail(
             self.conversation_id, call.tool.id, failure, attempt=call.tool.attempts
         )
         return (yield from self.write(call, command))
@@ -168,7 +168,7 @@ class CallLog:
         self, call: DispatchedCall, refusal: Reject, seen: Tool | None = None
     ) -> Workflow[None]:
         """Record a rejection, which may be bound to the call as `seen`; its source is human."""
-        command = commands.reject(
+        command = decisions.reject(
             self.conversation_id,
             call.tool.id,
             refusal.reason,

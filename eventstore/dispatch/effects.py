@@ -16,7 +16,7 @@ import msgspec
 from eventstore.policies.gates import Question
 
 if TYPE_CHECKING:
-    from eventstore.append.commands import Command
+    from eventstore.append.command import Command
     from eventstore.dispatch.batch import Batch
     from eventstore.dispatch.function_tool import AnyFunctionTool
     from eventstore.domain.tool import Tool

@@ -43,7 +43,7 @@ from eventstore.policies.termination import ToolErrorTerminal
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from eventstore.append.commands import Command
+    from eventstore.append.command import Command
     from eventstore.attempt import StartedAttempt
     from eventstore.dispatch.call_log import CallLog
     from eventstore.dispatch.function_tool import AnyFunctionTool

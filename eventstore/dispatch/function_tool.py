@@ -261,7 +261,7 @@ class FunctionTool(Generic[P, R]):
         """Return the arguments of a call as the types of the function.
 
         Raises:
-            msgspec.ValidationError: one does not have its type; the error names the place.
+            msgspec.ValidationError: one does not have its type; the error names the path.
         """
         return self._signature.bind(arguments)
 

@@ -49,7 +49,7 @@ def over_limit(
 ) -> dict[str, Reject]:
     """Return the rejections, by call id, of the counted calls of a turn beyond the limit.
 
-    A call that is refused for another reason uses a place of the limit, too; a call of an unknown
+    A call that is refused for another reason counts for the limit, too; a call of an unknown
     tool does not. `before` calls of the turn were answered before, `counted_before` of them count.
     """
     counted = [call for call in calls if _is_counted(call)]

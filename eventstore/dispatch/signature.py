@@ -111,7 +111,7 @@ class Signature:
 
         Raises:
             msgspec.ValidationError: one is missing, unknown, or does not have its type; the error
-                names the place.
+                names the path.
         """
         try:
             return self._bind(arguments)

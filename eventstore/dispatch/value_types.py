@@ -53,7 +53,7 @@ class ValueType(msgspec.Struct, frozen=True):
         """Return a JSON value as its type.
 
         Raises:
-            msgspec.ValidationError: it does not have the type; the error names the place.
+            msgspec.ValidationError: it does not have the type; the error names the path.
         """
         if self.adapter is None:
             return msgspec.convert(value, self.annotation)
@@ -132,7 +132,7 @@ def _dumped(value: Any) -> Any:
 
 
 def _complaint(error: Exception, path: str) -> str:
-    """Return the first complaint of pydantic, with its place as msgspec writes it."""
+    """Return the first complaint of pydantic, with its path as msgspec writes it."""
     errors = getattr(error, "errors", None)
     if not callable(errors):  # raised by a validator of the model
         return f"{type(error).__name__}: {error} - at `{path}`"

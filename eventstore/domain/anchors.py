@@ -1,4 +1,4 @@
-"""Anchors: what tells an event at a place from any other that may come to stand there.
+"""Anchors: what tells an event at a position from any other that may come to stand there.
 
 1. An anchor is the id of an event and the time of its recording: `ID@MICROSECONDS`.
 2. The id alone does not tell: an event that a restore took back may be repeated with its id, as

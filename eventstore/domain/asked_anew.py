@@ -17,14 +17,9 @@ from typing import TypeGuard
 import msgspec
 
 from eventstore.domain.calls import FunctionResponse
+from eventstore.domain.closing_codes import NOT_EXECUTED
 from eventstore.domain.equal_calls import EQUAL_CALL, Equality, refused, stands_in_the_way
-from eventstore.domain.events import (
-    NOT_EXECUTED,
-    ToolCompleted,
-    ToolEvent,
-    ToolPending,
-    ToolRejected,
-)
+from eventstore.domain.events import ToolCompleted, ToolEvent, ToolPending, ToolRejected
 from eventstore.domain.messages import Part
 from eventstore.domain.statuses import Approved, Completed, Pending, Rejected
 from eventstore.domain.tool import Tool

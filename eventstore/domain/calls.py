@@ -42,7 +42,7 @@ class FunctionCall(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         if isinstance(arguments, str):
             value, raw = None if nests_too_deeply(arguments) else _parse(arguments), arguments
         else:
-            digest(name, arguments)  # refuses what JSON cannot express, and names the place
+            digest(name, arguments)  # refuses what JSON cannot express, and names the path
             value = msgspec.to_builtins(arguments)
             raw = _canonical(value).decode()
         if type(value) is dict:

@@ -155,7 +155,7 @@ def _require_levels(event: object) -> None:
     """Raise an error if a value that an event holds is nested too deeply.
 
     Raises:
-        UnencodableEvent: one is; the error names its place.
+        UnencodableEvent: one is; the error names its path.
     """
     members: list[tuple[str, Any]] = [("$", event)]
     while members:
@@ -165,10 +165,10 @@ def _require_levels(event: object) -> None:
         elif type(member) is tuple:
             parts = cast("Any", member)
             members += [(f"{path}[{n}]", each) for n, each in enumerate(parts)]
-        elif (place := too_deep(member)) is not None:
+        elif (inner := too_deep(member)) is not None:
             raise UnencodableEvent(
                 f"{type(event).__name__} cannot be written: it is nested more than {MAX_LEVELS} "
-                f"levels deep - at `{path}{place[1:]}`: pass values of fewer levels, or their text"
+                f"levels deep - at `{path}{inner[1:]}`: pass values of fewer levels, or their text"
             )
 
 

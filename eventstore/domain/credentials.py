@@ -18,7 +18,7 @@ HIDDEN = "[hidden]"
 
 _MIN_CREDENTIAL_CHARS = 6  # less may be a word of the text
 
-# The places of the headers of the request in an exception: httpx; openai and anthropic; mistralai.
+# The paths of the headers of the request in an exception: httpx; openai and anthropic; mistralai.
 _REQUEST_HEADERS: tuple[Path, ...] = (
     ("request", "headers"),
     ("response", "request", "headers"),

@@ -182,12 +182,12 @@ def _judge_of(error: BaseException) -> Callable[[Any], Sign | None] | None:
 
 def _of_ssl(error: BaseException) -> Sign | None:
     """Return the sign of an error of TLS that came after the handshake, in what was read."""
-    place = error.__traceback__
-    while place is not None:
-        frame = place.tb_frame
+    level = error.__traceback__
+    while level is not None:
+        frame = level.tb_frame
         if frame.f_globals.get("__name__") == "ssl" and frame.f_code.co_name in _TRANSFERS:
             return Sign.DOUBT
-        place = place.tb_next
+        level = level.tb_next
     return None
 
 

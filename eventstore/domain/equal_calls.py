@@ -18,7 +18,8 @@ import msgspec
 
 from eventstore.domain.arguments import checked
 from eventstore.domain.calls import FunctionCall
-from eventstore.domain.events import FORKED, NOT_EXECUTED, ToolRejected
+from eventstore.domain.closing_codes import FORKED, NOT_EXECUTED
+from eventstore.domain.events import ToolRejected
 from eventstore.domain.json_types import JsonObject, as_whole_number, with_leaves
 from eventstore.domain.statuses import Failed, Rejected, Running
 from eventstore.domain.tool import Tool

@@ -15,12 +15,8 @@ import msgspec
 
 from eventstore.domain.calls import FunctionCall
 from eventstore.domain.codec import Decoders
-from eventstore.domain.events import (
-    SCHEMAS,
-    ModelResponded,
-    UsageLimitBreach,
-    require_tool_event_tags,
-)
+from eventstore.domain.event_tables import require_tool_event_tags
+from eventstore.domain.events import SCHEMAS, ModelResponded, UsageLimitBreach
 from eventstore.domain.failure import Failure
 
 

@@ -1,4 +1,4 @@
-"""The events: what happened, as frozen values without a place in a log.
+"""The events: what happened, as frozen values without a position in a log.
 
 1. The tag is the stored contract; the class name is not. Times and durations are integer
    microseconds.
@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Iterable
 from decimal import Decimal
 from typing import Any, ClassVar, get_args
 
@@ -25,8 +25,8 @@ class ToolPending(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """The model asked for a call; nothing has run.
 
     `call.id` is unique in the conversation; `provider_call_id` is the id that the provider gave.
-    `turn` and `index` are the number of the assistant turn and the place of the call in it. An
-    append adds a missing place and a missing id. `imported` calls come from a history that was
+    `turn` is the number of the assistant turn, `index` that of the call in it, from 0. An append
+    adds a missing turn and a missing id. `imported` calls come from a history that was
     made elsewhere, where they may have run. `step` names the step of a run that recorded the call,
     if that can be replayed.
     """
@@ -151,22 +151,6 @@ class ToolFailed(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     hooks: tuple[HookAnswer, ...] = ()
     by: str | None = None
     reason: str | None = None
-
-
-SETTLED = "settled"
-"""The code of a failure by which a person says that a call took no effect, and never will."""
-
-RUN_AGAIN = "run_again"
-"""The code of a failure by which a person says that a call took no effect, and may run again."""
-
-SETTLEMENTS = frozenset({SETTLED, RUN_AGAIN})
-"""The codes of failures by which a person settles a doubt about all attempts of a call."""
-
-FORKED = "forked"
-"""The code of a failure, or of a rejection, in a copy: the call belongs to its origin."""
-
-NOT_EXECUTED = "tool_call_not_executed"
-"""The `kind` in the details of a rejection for the host: the call did not run."""
 
 
 class ToolPaused(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -486,28 +470,10 @@ SCHEMAS: dict[str, int] = {tag: cls.schema for tag, cls in EVENT_CLASSES.items()
 """The schema version that this library writes, by tag."""
 
 
-def require_tool_event_tags(
-    table: str, tags: Container[str], classes: Iterable[type[ToolEvent]] = get_args(ToolEvent)
-) -> None:
-    """Raise an error unless `tags`, the keys of the named table, hold every class of `ToolEvent`.
-
-    Each module that has a table of tool events calls this when it is imported.
-
-    Raises:
-        TypeError: a class of the union has no entry in the table.
-    """
-    for cls in classes:
-        if cls.tag not in tags:
-            raise TypeError(
-                f"{cls.__name__} is in the union ToolEvent and {table} has no entry for it: "
-                f"add one for the tag {cls.tag!r}"
-            )
-
-
 class Recorded(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """An event and its place in the log.
+    """An event and its position in the log.
 
-    `lane` and `position` place it in the store, `version` in its conversation (1, 2, 3 … without
+    `lane` and `position` are those in the store, `version` in its conversation (1, 2, 3 … without
     gaps). `event_id` is a UUID as 32 hex digits, `recorded_at` microseconds since 1970 UTC.
     `call_id` and `fingerprint` (of the arguments in force) are None if no call is concerned.
     `occurred_at` is the time at the event's source, in microseconds, where that is known.

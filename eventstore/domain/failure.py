@@ -108,7 +108,7 @@ ERROR_KINDS = {
 """The kind of a failure by the cause of a failed model request."""
 
 # one fixed bit for each kind
-_BITS = {kind: 1 << place for place, kind in enumerate(ErrorKind)}
+_BITS = {kind: 1 << number for number, kind in enumerate(ErrorKind)}
 
 
 def _bits_of(kinds: Iterable[object]) -> int:
@@ -286,7 +286,7 @@ class Failure(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         return text_of_doubt(said if text is None else text, self.code)
 
 
-# The places of the other side's code in an exception: the last is botocore's.
+# The paths of the other side's code in an exception: the last is botocore's.
 _CODES = (("code",), ("response", "Error", "Code"))
 
 # Kind, package (the first name of the module) and names of exceptions.

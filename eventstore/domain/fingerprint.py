@@ -55,9 +55,9 @@ def canonical(name: str, arguments: object) -> bytes:
     try:
         data = _encode([name, arguments])
     except RecursionError as error:
-        if (place := too_deep(arguments)) is None:
+        if (path := too_deep(arguments)) is None:
             raise  # the stack of the caller is used up
-        raise _nested(place) from error
+        raise _nested(path) from error
     except Exception as error:
         raise _fault(name, arguments) or UnhashableArguments("$", _describe(error)) from error
     # The list of name and arguments is a level, too.
@@ -198,9 +198,9 @@ def _members(value: object) -> Iterable[tuple[str | int, object]]:
     return ()
 
 
-def _nested(place: str) -> UnhashableArguments:
+def _nested(path: str) -> UnhashableArguments:
     reason = f"nested more than {MAX_LEVELS} levels deep"
-    return UnhashableArguments(place, reason, "pass values of fewer levels, or their text")
+    return UnhashableArguments(path, reason, "pass values of fewer levels, or their text")
 
 
 def _describe(error: Exception) -> str:

@@ -15,8 +15,8 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from eventstore.domain.arguments import check_version
+from eventstore.domain.closing_codes import FORKED
 from eventstore.domain.events import (
-    FORKED,
     Event,
     Recorded,
     RunStarted,

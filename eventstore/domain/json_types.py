@@ -23,7 +23,7 @@ def is_json_list(value: object) -> TypeGuard[list[JsonValue]]:
 
 
 def json_members(value: Any) -> Iterable[tuple[Any, Any]]:
-    """Return the members of an object by their names, or the items of a list by their places."""
+    """Return the members of an object by their names, or the items of a list by their indexes."""
     if type(value) is dict:
         return cast("JsonObject", value).items()
     return enumerate(cast("list[Any]", value))

@@ -33,10 +33,10 @@ from typing import Any, TypeAlias
 from msgspec.structs import replace
 
 from eventstore.domain.calls import same_json
+from eventstore.domain.closing_codes import FORKED, SETTLEMENTS
 from eventstore.domain.decision_errors import CallChanged
+from eventstore.domain.event_tables import require_tool_event_tags
 from eventstore.domain.events import (
-    FORKED,
-    SETTLEMENTS,
     ToolApproved,
     ToolCompleted,
     ToolEvent,
@@ -46,7 +46,6 @@ from eventstore.domain.events import (
     ToolRejected,
     ToolRenewed,
     ToolRunning,
-    require_tool_event_tags,
 )
 from eventstore.domain.finish_reasons import is_of_cut_off_response
 from eventstore.domain.leases import end_of_lease, renewed_end
@@ -346,7 +345,6 @@ def _failed(tool: Tool | None, event: ToolFailed, at: int | None, fingerprint: s
         fingerprint=fingerprint or tool.fingerprint,
         ended_at=at,
         ended_in_doubt=event.failure.leaves_doubt or (tool.ended_in_doubt and is_one_of_more),
-        approval_used=tool.decided_at is not None and event.delay is None,
         retry_announced=event.delay is not None,
     )
 

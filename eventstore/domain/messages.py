@@ -128,10 +128,10 @@ def _checked_part(value: object) -> Part:
         return _with_one_source(value)
     if not isinstance(value, Part):
         raise _not_a_part(value)
-    if isinstance(value, Opaque) and (place := too_deep(value.data)) is not None:
+    if isinstance(value, Opaque) and (path := too_deep(value.data)) is not None:
         raise ValueError(
             f"a part of {value.provider} is nested more than {MAX_LEVELS} levels deep - at "
-            f"`$.data{place[1:]}`: pass data of fewer levels, or its text"
+            f"`$.data{path[1:]}`: pass data of fewer levels, or its text"
         )
     return value
 

@@ -82,9 +82,9 @@ def _outside_of_few_texts(json: bytes) -> bytes | None:
     return None
 
 
-def _is_escaped(json: bytes, place: int) -> bool:
+def _is_escaped(json: bytes, index: int) -> bool:
     backslashes = 0
-    while json[place - 1 - backslashes] == _BACKSLASH:
+    while json[index - 1 - backslashes] == _BACKSLASH:
         backslashes += 1
     return backslashes % 2 == 1
 

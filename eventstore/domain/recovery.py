@@ -5,7 +5,8 @@
 2. An attempt that paused did not run to its end. It leaves nothing unknown.
 3. `AttemptTrail` collects the attempts of a call that may have taken effect, event by event.
 4. An attempt that a living worker has a lease on is left alone.
-5. `next_action` decides on the call and its trail.
+5. Nothing starts on an approval that has ended: the call waits for a decision again.
+6. `next_action` decides on the call and its trail.
 """
 
 from __future__ import annotations
@@ -118,45 +119,54 @@ def next_action(
     - done: there is nothing to do.
     - scheduled: the call was deferred to a time that has not come. Without `now` (microseconds
       since 1970 UTC) it never has.
-    - waiting: the call never started or paused, or its approval has ended by `now`. A person has to
-      decide first, or to correct its arguments.
+    - waiting: the call never started or paused, or its approval has ended by `now` before its next
+      attempt began. A person has to decide first, or to correct its arguments.
     - start: the call never started, or its time has come. It may be started.
 
     `needs_approval` says whether a person has to decide on a pending call; without it every pending
     call waits, except one whose time has come.
     """
-    status = tool.status
     if is_under_way is not None and is_under_way(tool):
         return "under_way"
-    if tool.ended_in_doubt or (trail and trail.attempts):
-        if is_idempotent is None or not is_idempotent(tool):
-            return "unknown"
-        if type(status) in (Running, Failed):
-            return "retry"
+    is_doubted = tool.ended_in_doubt or bool(trail and trail.attempts)
+    if is_doubted and (is_idempotent is None or not is_idempotent(tool)):
+        return "unknown"
+    if waits_again(tool, now):
+        return "waiting"
+    if is_doubted and type(tool.status) in (Running, Failed):
+        return "unknown" if has_expired(tool, now) else "retry"
     if trail and trail.due is not None:
         return "retry"
-    if type(status) in (Completed, Rejected, Failed):
-        return "done"
-    return _next_of_unstarted(tool, needs_approval, now)
+    return _next_without_doubt(tool, needs_approval, now)
 
 
-def _next_of_unstarted(
+def _next_without_doubt(
     tool: Tool, needs_approval: Callable[[Tool], bool] | None, now: int | None
 ) -> Action:
-    if not is_due(tool.status, now):
+    status = tool.status
+    if type(status) in (Completed, Rejected, Failed):
+        return "done"
+    if not is_due(status, now):
         return "scheduled"
-    if has_expired(tool, now) or _waits_for_person(tool, needs_approval):
-        return "waiting"
-    return "start"
+    return "waiting" if _waits_for_person(tool, needs_approval) else "start"
 
 
 def has_expired(tool: Tool, now: int | None) -> bool:
-    """Return whether an approval has ended by `now`, before its attempt began.
+    """Return whether the approval of a call has ended by `now`, so that nothing starts on it.
 
-    The log has that from the first try to start the call on.
+    `now` is in microseconds since 1970 UTC; None is before every time.
     """
-    is_over = tool.expires_at is not None and now is not None and now >= tool.expires_at
-    return is_over and type(tool.status) is Approved
+    return tool.expires_at is not None and now is not None and now >= tool.expires_at
+
+
+def waits_again(tool: Tool, now: int | None) -> bool:
+    """Return whether an approval has ended by `now` before its attempt began; see `has_expired`.
+
+    The attempt may have been deferred, or announced when the one before it failed. The call then
+    waits for a decision again. The log has that from the first try to start it on.
+    """
+    is_to_start = type(tool.status) in (Pending, Approved) or tool.retry_announced
+    return is_to_start and has_expired(tool, now)
 
 
 def _waits_for_person(tool: Tool, needs_approval: Callable[[Tool], bool] | None) -> bool:

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from typing import Literal
 
+from eventstore.domain.closing_codes import SETTLEMENTS
 from eventstore.domain.event_headers import CompletedHeader, FailedHeader
-from eventstore.domain.events import SETTLEMENTS, ToolCompleted, ToolFailed
+from eventstore.domain.events import ToolCompleted, ToolFailed
 
 Settled = Literal["completed", "failed", "run_again"]
 """What a person says of a call in doubt."""

@@ -45,8 +45,8 @@ class Tool(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     (`requested_at`, `decided_at`, `started_at`, `ended_at`) are those of the first request, the
     decision, the last start and the last end, in microseconds since 1970 UTC. `ended_in_doubt` says
     that an attempt which is over may have taken effect. `expires_at` is the time at which the
-    approval ends, if it does. `approval_used`: the attempt that it was for has failed, and no other
-    one was announced. `retry_announced`: the call has failed, and its next attempt is to come.
+    approval ends, if it does. `retry_announced`: the call has failed, and its next attempt is to
+    come.
     """
 
     id: str
@@ -65,7 +65,6 @@ class Tool(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     ended_in_doubt: bool = False
     pauses: int = 0
     expires_at: int | None = None
-    approval_used: bool = False
     retry_announced: bool = False
 
     def _repr_html_(self) -> str:
@@ -123,6 +122,12 @@ class Tool(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         return Revision.of(self.effective_call, self.attempts, self.pauses)
 
     @property
+    def approval_used(self) -> bool:
+        """Whether the attempt that was approved has failed, and no other one was announced."""
+        has_failed = type(self.status) is Failed and not self.retry_announced
+        return has_failed and self.decided_at is not None
+
+    @property
     def retries_on_approval(self) -> bool:
         """Whether the call has failed, and its announced attempt needs an approval that expires."""
         return self.retry_announced and self.expires_at is not None
@@ -173,7 +178,7 @@ class Tool(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         read here alone: `msgspec.json.decode(..., type=Tool)` does not know its `data`.
 
         Raises:
-            msgspec.ValidationError: the JSON does not have that form; the error names the place.
+            msgspec.ValidationError: the JSON does not have that form; the error names the path.
         """
         return Tool(**tool_json.decode(data))
 

@@ -52,7 +52,6 @@ class ToolFields(TypedDict):
     ended_in_doubt: bool
     pauses: int
     expires_at: int | None
-    approval_used: bool
     retry_announced: bool
 
 
@@ -121,7 +120,6 @@ class _Tool(msgspec.Struct, omit_defaults=True):
     ended_in_doubt: bool = False
     pauses: int = 0
     expires_at: int | None = None
-    approval_used: bool = False
     retry_announced: bool = False
 
 
@@ -159,7 +157,6 @@ def encode(**fields: Unpack[ToolFields]) -> bytes:
             ended_in_doubt=fields["ended_in_doubt"],
             pauses=fields["pauses"],
             expires_at=fields["expires_at"],
-            approval_used=fields["approval_used"],
             retry_announced=fields["retry_announced"],
         )
     )
@@ -171,7 +168,7 @@ def decode(data: str | bytes) -> ToolFields:
     Any text is accepted as an id.
 
     Raises:
-        msgspec.ValidationError: the JSON does not have this form; the error names the place.
+        msgspec.ValidationError: the JSON does not have this form; the error names the path.
     """
     read = _read(data)
     status = _Status(state="Pending") if read.status is UNSET else read.status
@@ -194,7 +191,6 @@ def decode(data: str | bytes) -> ToolFields:
         ended_in_doubt=read.ended_in_doubt,
         pauses=read.pauses,
         expires_at=read.expires_at,
-        approval_used=read.approval_used,
         retry_announced=read.retry_announced,
     )
 

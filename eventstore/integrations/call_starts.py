@@ -16,7 +16,7 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 from eventstore.aio.attempt import AsyncAttempt, begin_attempt, recording_end
-from eventstore.append import commands
+from eventstore.append.commands import attempts
 from eventstore.attempt import Attempt, claim_of
 from eventstore.attempt import recording_end as recording_end_now
 from eventstore.domain.equal_calls import Equality, SameEffect
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Collection, Generator
 
     from eventstore.aio.session import AsyncSession
-    from eventstore.append.commands import Command
+    from eventstore.append.command import Command
     from eventstore.attempt import Pauses
     from eventstore.conversation import Conversation
     from eventstore.domain.tool import Tool
@@ -119,7 +119,7 @@ class CallStarts:
     def _start(self, tool: Tool, claim: Claim) -> Command[Tool]:
         """Return the start of a call as it was read, which rejects it in place of that: rule 4."""
         effect = None if self._only_reads(tool) else SameEffect(Equality(), self._is_ours)
-        return commands.start(self._chat.id, tool.id, checked=tool, effect=effect, claim=claim)
+        return attempts.start(self._chat.id, tool.id, checked=tool, effect=effect, claim=claim)
 
     def _unless_rejected(self, attempt: A) -> A | None:
         if type(attempt.tool.status) is not Running:

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from uuid import NAMESPACE_URL, uuid5
 
 from eventstore.aio.conversation import AsyncConversation
-from eventstore.append import commands
+from eventstore.append.commands import attempts
 from eventstore.domain.doubt import MAY_HAVE_TAKEN_EFFECT, text_of_doubt
 from eventstore.domain.events import ToolPaused
 from eventstore.domain.failure import ErrorKind, Failure
@@ -339,7 +339,7 @@ class _Run:
             self._deferred = tool.id
             if not status.needs_decision:
                 await self._chat.session.run(
-                    commands.pause(self._chat.id, tool.id, None, "deferred")
+                    attempts.pause(self._chat.id, tool.id, None, "deferred")
                 )
             return _permission("defer")
         attempt = None

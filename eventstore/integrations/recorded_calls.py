@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
     from eventstore.aio.attempt import AsyncAttempt
-    from eventstore.append.commands import Command
+    from eventstore.append.command import Command
     from eventstore.attempt import Pauses
     from eventstore.domain.events import ModelResponded
     from eventstore.domain.json_types import JsonObject

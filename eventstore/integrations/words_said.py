@@ -11,9 +11,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
-from eventstore.append.commands import Command
-from eventstore.append.conversation_state import IdentifiedEvents
-from eventstore.append.places import event_id_at, place_of_step
+from eventstore.append.command import Command, IdentifiedEvents
+from eventstore.append.stored_once import event_id_of, stem_of_step
 from eventstore.domain.events import Event, MessageAdded
 from eventstore.domain.messages import Text
 from eventstore.domain.own_texts import is_own_text
@@ -62,9 +61,9 @@ class WordsSaid:
         times: Counter[bytes] = Counter()
         ids: list[bytes] = []
         for event in events:
-            place = place_of_step(step, (event.role, event.parts))
-            ids.append(event_id_at(place, times[place]))
-            times[place] += 1
+            stem = stem_of_step(step, (event.role, event.parts))
+            ids.append(event_id_of(stem, times[stem]))
+            times[stem] += 1
         known = self._chat.session.known_ids(self._chat.id, ids)
         new = [index for index, event_id in enumerate(ids) if event_id not in known]
         return IdentifiedEvents([events[n] for n in new], [ids[n] for n in new])

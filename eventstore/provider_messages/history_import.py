@@ -18,10 +18,9 @@ from typing import Any
 
 import msgspec
 
-from eventstore.append.commands import Command
+from eventstore.append.command import Command, PendingAppend
 from eventstore.append.conversation_state import ConversationState
-from eventstore.append.pending_append import PendingAppend
-from eventstore.append.places import event_id_at, place_of
+from eventstore.append.stored_once import event_id_of, stem_of
 from eventstore.append.tool_fold import LookUp
 from eventstore.domain.events import Event, RunStarted
 from eventstore.domain.json_types import JsonObject
@@ -156,5 +155,5 @@ class Import:
         started = self._source.started
         if started is not None:
             new.events.insert(0, started)
-            new.ids.insert(0, event_id_at(place_of(b"started", _encode(started)), 0))
+            new.ids.insert(0, event_id_of(stem_of(b"started", _encode(started)), 0))
             new.times.insert(0, new.times[0])

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from eventstore.append.places import place_of
+from eventstore.append.stored_once import stem_of
 from eventstore.domain.finish_reasons import why_not_whole
 from eventstore.domain.jsonable import readable
 from eventstore.domain.messages import Text
@@ -82,7 +82,7 @@ class HistoryReader:
                 without_restorable_native(item, self._provider)
                 for item in parse([given], self._provider, *self._tests)
             ]
-        self._stem = place_of(self._stem, form)
+        self._stem = stem_of(self._stem, form)
         if self._error_pattern is not None:
             items = [_judged_by_text(item, self._error_pattern) for item in items]
         return HistoryMessage(self._stem, items, given)

@@ -32,25 +32,25 @@ class NewMessage(msgspec.Struct, frozen=True):
         events = _in_whole_messages(made)
         if self.broken_off:
             events = [_marked_broken_off(event) for event in events]
-        return [*events, *events_of_response(events, self.facts, state)]
+        return with_response(events, self.facts, state)
 
 
-def events_of_response(
+def with_response(
     events: Sequence[Event], facts: ModelResponded | None, state: ConversationState
 ) -> list[Event]:
-    """Return what follows the events of a response: calls that do not run, and what it says.
+    """Return the events of a response, the failures of calls that do not run, and what it says.
 
     If the response was told of before its message, only what is new of it is stored.
     """
-    return [*state.not_run(events, facts), *_new_facts(facts, state)]
+    return [*state.last_turn.with_not_run(events, facts), *_new_facts(facts, state)]
 
 
 def _new_facts(facts: ModelResponded | None, state: ConversationState) -> Sequence[ModelResponded]:
     if facts is None:
         return ()
-    waiting = state.waiting_response(facts)
+    waiting = state.last_turn.waiting_response(facts)
     if waiting is None:
-        last = state.last_response
+        last = state.last_turn.response
         return (another_after(last and last[1], facts),)
     version, earlier = waiting
     new = completion(earlier, facts, version)

@@ -12,8 +12,9 @@ from collections.abc import Sequence
 
 import msgspec
 
-from eventstore.append.conversation_state import ConversationState, IdentifiedEvents
-from eventstore.append.places import PLACE_BYTES, event_id_at, has_place, start_of_ids
+from eventstore.append.command import IdentifiedEvents
+from eventstore.append.conversation_state import ConversationState
+from eventstore.append.stored_once import STEM_BYTES, event_id_of, has_stem, start_of_ids
 from eventstore.append.tool_fold import LookUp
 from eventstore.domain.events import Event, MessageAdded, ToolPending
 from eventstore.errors import ImportConflict
@@ -52,7 +53,7 @@ def known_messages(
     """
     if state.version == last.version:
         return 0, last
-    firsts = [event_id_at(message.stem, 0) for message in batch]
+    firsts = [event_id_of(message.stem, 0) for message in batch]
     # The stem of the last message covers all before it.
     stored = session.known_ids(state.conversation_id, firsts[-1:]) or session.known_ids(
         state.conversation_id, firsts
@@ -77,7 +78,7 @@ def check_continues(
     for recorded in session.events(state.conversation_id, last.version):
         event_id = bytes.fromhex(recorded.event_id)
         is_said = isinstance(recorded.event, MessageAdded | ToolPending)
-        if (is_said or has_place(event_id)) and event_id[:PLACE_BYTES] != start:
+        if (is_said or has_stem(event_id)) and event_id[:STEM_BYTES] != start:
             raise ImportConflict(state.conversation_id, messages + 1, recorded.version)
 
 
@@ -121,7 +122,7 @@ def events_of_new(
     for events, number in zip(converted.by_item, owners, strict=True):
         for event in events:
             made.events.append(event)
-            made.ids.append(event_id_at(new[number].stem, counts[number]))
+            made.ids.append(event_id_of(new[number].stem, counts[number]))
             made.times.append(times[number])
             counts[number] += 1
     made.findings = [

@@ -7,17 +7,23 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from eventstore.append.commands import Command, stored_once
-from eventstore.append.conversation_state import ConversationState, IdentifiedEvents
-from eventstore.append.pending_append import PendingAppend
-from eventstore.append.places import PLACE_BYTES, calls_of, event_id_at, place_of, place_of_step
+from eventstore.append.command import Command, IdentifiedEvents, PendingAppend
+from eventstore.append.conversation_state import ConversationState
+from eventstore.append.stored_once import (
+    STEM_BYTES,
+    calls_of,
+    event_id_of,
+    stem_of,
+    stem_of_step,
+    stored_once,
+)
 from eventstore.append.tool_fold import LookUp
 from eventstore.domain.arguments import check_version, event_ids_as_bytes
 from eventstore.domain.events import Event, MessageAdded, ModelResponded, ToolFailed
 from eventstore.domain.finish_reasons import BROKEN_OFF, is_of_cut_off_response, why_not_whole
 from eventstore.domain.json_types import is_json_object
 from eventstore.provider_messages.history_messages import content_of
-from eventstore.provider_messages.message_events import NewMessage, events_of_response
+from eventstore.provider_messages.message_events import NewMessage, with_response
 from eventstore.provider_messages.repeated_response import NamedResponse
 from eventstore.providers.detection import MESSAGE_LABEL
 from eventstore.providers.model import NativeMessage, ParsedCall, ParsedMessage
@@ -78,7 +84,7 @@ def record(  # noqa: PLR0913 - each with a default
     if step is not None:
         return _of_step(step, new, event_ids, expected_version)
     if event_ids is None and (items or facts):  # a response may say nothing at all
-        stem = response_digest(message, items, provider)[:PLACE_BYTES]
+        stem = response_digest(message, items, provider)[:STEM_BYTES]
         if stem:
             response = NamedResponse(new, stem, expected_version)
             return Command(conversation_id, response.decide, response.result, exclusive=True)
@@ -99,10 +105,10 @@ def record(  # noqa: PLR0913 - each with a default
 def _of_step(
     step: str, message: NewMessage, event_ids: Sequence[object] | None, expected_version: int | None
 ) -> Command[list[Tool]]:
-    """Record what a step of a run says; see `eventstore.append.places`."""
+    """Record what a step of a run says; see `eventstore.append.stored_once`."""
     if event_ids is not None:
         raise ValueError(f"step is {step!r}, and event_ids are given: pass one of them")
-    stem = place_of_step(step, [content_of(item) for item in message.items])
+    stem = stem_of_step(step, [content_of(item) for item in message.items])
     recording = Command(
         message.conversation_id, message.events, PendingAppend.tools, expected_version
     )
@@ -124,7 +130,7 @@ def record_messages(
 
     def decide(state: ConversationState, look_up: LookUp) -> Sequence[Event]:
         events = to_events(compacted, state, look_up, provider, imported=imported).events
-        return [*events, *state.not_run(events)]
+        return state.last_turn.with_not_run(events)
 
     return Command(conversation_id, decide, PendingAppend.tools, exclusive=True)
 
@@ -146,7 +152,7 @@ def record_turn(
     the response is not whole, its calls fail. Ids of calls that were used before are qualified.
     `step` names a step of a run that may have to ask the model anew.
     """
-    stem = place_of(b"turn", provider.encode(), response_id)
+    stem = stem_of(b"turn", provider.encode(), response_id)
     why = None
     if responded is not None:
         why = why_not_whole(responded.provider, responded.finish_reason)
@@ -160,7 +166,7 @@ def record_turn(
             else event
             for event in made
         ]
-        return [*events, *events_of_response(events, responded, state)]
+        return with_response(events, responded, state)
 
     return stored_once(Command(conversation_id, decide, PendingAppend.tools), stem, step)
 
@@ -174,7 +180,7 @@ def _ids_with_added(events: Sequence[Event], given: Sequence[bytes]) -> list[byt
     event_ids_as_bytes(given, len(events) - sum(added))
     rest = iter(given)
     return [
-        event_id_at(place_of(given[0], number.to_bytes(8, "big")), 0) if is_added else next(rest)
+        event_id_of(stem_of(given[0], number.to_bytes(8, "big")), 0) if is_added else next(rest)
         for number, is_added in enumerate(added)
     ]
 

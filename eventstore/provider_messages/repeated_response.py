@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from eventstore.append.conversation_state import ConversationState, IdentifiedEvents
-from eventstore.append.pending_append import PendingAppend
-from eventstore.append.places import event_id_at, event_ids_at, place_of
+from eventstore.append.command import IdentifiedEvents, PendingAppend
+from eventstore.append.conversation_state import ConversationState
+from eventstore.append.stored_once import event_id_of, event_ids_of, stem_of
 from eventstore.append.tool_fold import LookUp
 from eventstore.domain.events import Event, ModelResponded
 from eventstore.domain.recorded_responses import tokens_agree
@@ -31,14 +31,14 @@ class NamedResponse:
     def decide(self, state: ConversationState, look_up: LookUp) -> Sequence[Event]:
         """Return the events to store; none if the log has them."""
         is_repeat = _repeats_last(state, self._stem, self._message.facts)
-        self._turn = state.turn if is_repeat else None
+        self._turn = state.last_turn.number if is_repeat else None
         if self._turn is not None:
             return ()
         if self._expected_version not in (None, state.version):
             raise VersionConflict(self._expected_version or 0, state.version)
         events = self._message.events(state, look_up)
         here = _stem_after(self._stem, state.version)
-        return IdentifiedEvents(events, event_ids_at(here, len(events)))
+        return IdentifiedEvents(events, event_ids_of(here, len(events)))
 
     def result(self, done: PendingAppend) -> list[Tool]:
         """Return the calls of the response; as they stand now, if it was recorded before."""
@@ -49,18 +49,19 @@ class NamedResponse:
 
 def _repeats_last(state: ConversationState, stem: bytes, facts: ModelResponded | None) -> bool:
     """Return whether a response is the last one of the conversation, told again."""
-    if state.origin is None:
+    turn = state.last_turn
+    if turn.origin is None:
         return False
-    version, given = state.origin
+    version, given = turn.origin
     event_id = bytes.fromhex(given) if isinstance(given, str) else given
     # Older versions stored a response under its stem alone.
-    known = (event_id_at(stem, 0), event_id_at(_stem_after(stem, version - 1), 0))
-    if event_id not in known or not state.may_be_repeated():
+    known = (event_id_of(stem, 0), event_id_of(_stem_after(stem, version - 1), 0))
+    if event_id not in known or not turn.may_be_repeated(state.open_tools()):
         return False
-    last = state.last_of_turn
+    last = turn.own_response
     return last is None or facts is None or tokens_agree(last, facts)
 
 
 def _stem_after(stem: bytes, version: int) -> bytes:
     """Return the stem of a response that follows a version of its conversation."""
-    return place_of(stem, version.to_bytes(8, "big"))
+    return stem_of(stem, version.to_bytes(8, "big"))

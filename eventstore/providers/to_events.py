@@ -37,8 +37,8 @@ from functools import cached_property
 import msgspec
 from msgspec import to_builtins
 
-from eventstore.append.call_ids import mint_call_id
 from eventstore.append.conversation_state import ConversationState
+from eventstore.append.last_turn import mint_call_id
 from eventstore.domain.calls import FunctionCall, FunctionResponse
 from eventstore.domain.events import (
     Event,
@@ -170,8 +170,8 @@ class _Writer:
         self._look_up = look_up
         self._state = state
         self._taken = TakenIds(state.known)
-        self._turn = state.turn
-        self._index = state.index  # of the next call in the turn
+        self._turn = state.last_turn.number
+        self._index = state.last_turn.index  # of the next call in the turn
         self._open: dict[str, list[Slot]] = {}  # provider id -> unanswered, oldest first
         self._answered: dict[str, Slot] = {}  # provider id -> the last that was answered
         self._answered_earlier: dict[str, Slot] | None = None  # the same, of all calls of the log
@@ -182,7 +182,7 @@ class _Writer:
         self._answers_of = -1, False  # the turn of the last results; whether they stood alone
         self._last = -1  # the item that the last message or turn began with
         # The window still grows: no result, no other message and no step of a call came.
-        self._fresh = state.turn_is_open
+        self._fresh = state.last_turn.is_open
         waiting: list[Slot] = []
         for entry in state.open.values():
             tool = entry.tool
@@ -191,12 +191,12 @@ class _Writer:
                 self._answered[slot.provider_id or ""] = slot
                 continue
             self._open.setdefault(slot.provider_id or "", []).append(slot)
-            if tool.turn == state.turn:
+            if tool.turn == self._turn:
                 self._window.add(slot)
                 waiting.append(slot)
         self._waiting = waiting  # the open calls of the last turn
         self._handed_back: HandedBack | None = None
-        self._follows_last_turn = state.index > len(waiting)  # with calls that were answered
+        self._follows_last_turn = self._index > len(waiting)  # with calls that were answered
 
     # messages
 

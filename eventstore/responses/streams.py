@@ -36,7 +36,7 @@ from eventstore.providers.streaming import StreamedResponse, streamed_response
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from eventstore.append.commands import Command
+    from eventstore.append.command import Command
     from eventstore.domain.tool import Tool
     from eventstore.policies.prices import Prices
     from eventstore.providers.registry import AnyProvider

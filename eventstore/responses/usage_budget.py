@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING
 from uuid import NAMESPACE_URL, uuid5
 
 from eventstore.agent_errors.errors import UsageLimitExceeded
-from eventstore.append.commands import Command
-from eventstore.append.pending_append import PendingAppend
+from eventstore.append.command import Command, PendingAppend
 from eventstore.domain.codec import encode
 from eventstore.domain.events import ModelResponded, UsageLimitBreach
 from eventstore.domain.recorded_responses import (
@@ -106,14 +105,16 @@ class _Meter:
             return self._completing(*found, responded)
 
         def decide(state: ConversationState, _: LookUp) -> Sequence[Event]:
-            last = state.last_response
-            not_run = state.not_run_of(responded)
+            turn = state.last_turn
+            last = turn.response
+            not_run = turn.not_run_of(responded, state.open_tools())
             if last is None:
                 return (responded, *not_run)
             version, event = last
-            may_be_last = is_first or (repeated and not state.response_waits)
-            may_be_last = may_be_last and state.last_of_turn is not None
-            if may_be_last and state.may_be_repeated() and could_be_one(event, responded):
+            may_be_last = is_first or (repeated and not turn.response_waits)
+            may_be_last = may_be_last and turn.own_response is not None
+            may_be_last = may_be_last and turn.may_be_repeated(state.open_tools())
+            if may_be_last and could_be_one(event, responded):
                 new = completion(event, responded, version)
                 return () if new is None else (new,)
             return (another_after(event, responded), *not_run)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from eventstore import Cursor, EventStore, Lag, StorageError, Tool
@@ -286,18 +287,24 @@ class Projector:
     def pending_approvals(self) -> list[PendingApproval]:
         """Return the calls that wait for a person, the longest first; see `pending_approvals`."""
         worker = self._worker_of("tools")
-        calls = (
-            call
-            for status in ("Pending", "Approved")  # an approval may have expired
-            for call in self._read_tools(worker, None, {"status": status, "imported": 0})
+        pending = self._read_tools(worker, None, {"status": "Pending", "imported": 0})
+        # Their JSON has no members at their defaults, so that few calls are read.
+        may_expire = (
+            self._read_tools(worker, None, {"status": status, "imported": 0}, '"expires_at":')
+            for status in ("Approved", "Failed")
         )
-        return approvals_among(calls, self._store.now())
+        return approvals_among(chain(pending, *may_expire), self._store.now())
 
     def _read_tools(
-        self, worker: AnyWorker, conversation_id: str | None, where: Row
+        self, worker: AnyWorker, conversation_id: str | None, where: Row, holding: str = ""
     ) -> Iterator[tuple[str, Tool]]:
-        page_rows = self._settings.page_rows
-        return read_tools(worker.generations.reading_live, conversation_id, where, page_rows)
+        return read_tools(
+            worker.generations.reading_live,
+            conversation_id,
+            where,
+            self._settings.page_rows,
+            holding,
+        )
 
     def statistics(self) -> Statistics:
         """Return the error statistics of the whole log; see `error_statistics`.

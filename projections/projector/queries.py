@@ -58,13 +58,20 @@ def select_page(
     where: Mapping[str, object],
     after: tuple[int, int],
     limit: int,
+    holding: str = "",
 ) -> Sequence[Found]:
-    """Return the next rows after a lane and a position, ordered by these."""
+    """Return the next rows after a lane and a position, ordered by these.
+
+    With `holding`, only those whose body has this text.
+    """
     lane, position = after
     is_after = (table.c.lane > lane) | ((table.c.lane == lane) & (table.c.position > position))
+    conditions = [*_conditions(table, where), is_after]
+    if holding:
+        conditions.append(table.c.body.contains(holding, autoescape=True))
     statement = (
         select(*(table.c[name] for name in columns))
-        .where(*_conditions(table, where), is_after)
+        .where(*conditions)
         .order_by(table.c.lane, table.c.position)
         .limit(limit)
     )

@@ -146,10 +146,12 @@ def read_tools(
     conversation_id: str | None,
     where: Row,
     page_rows: int,
+    holding: str = "",
 ) -> Iterator[tuple[str, Tool]]:
     """Yield the calls that `where` describes, each with its conversation, in bounded memory.
 
-    `reading` opens the live generation, again for each page of `page_rows`.
+    With `holding`, only those whose JSON has this text. `reading` opens the live generation, again
+    for each page of `page_rows`.
     """
     after = (-1, 0)
     columns = ("conversation_id", "body", "lane", "position")
@@ -163,7 +165,9 @@ def read_tools(
                 if not found:
                     return
                 conditions |= {"lane": found[0][0], "conversation": found[0][1]}
-            rows = select_page(connection, schema.calls, columns, conditions, after, page_rows)
+            rows = select_page(
+                connection, schema.calls, columns, conditions, after, page_rows, holding
+            )
         for name, body, *_ in rows:
             yield name, decode_tool(body)
         if len(rows) < page_rows:

@@ -12,8 +12,10 @@ from support.safety_model import Agents
 from support.tiers import LONG, examples
 
 from eventstore import Running
-from eventstore.append import commands, conversation_state
+from eventstore.append import conversation_state
+from eventstore.append.commands import attempts, decisions
 from eventstore.append.conversation_state import ConversationState
+from eventstore.append.last_turn import LastTurn
 from eventstore.dispatch import failures
 from eventstore.dispatch.execution import Execution
 from eventstore.domain import fork, lifecycle
@@ -170,14 +172,14 @@ def resumes_beside_a_worker(play: Agents) -> None:
 
 FAULTS = {
     "a decision holds for whatever the call is by then": Fault(
-        commands,
+        decisions,
         "on_seen",
         lambda command, *_: command,
         decides_on_an_older_call,
         "a call started with what nobody allowed",
     ),
     "a settlement holds for whatever attempt there is by then": Fault(
-        commands,
+        decisions,
         "on_seen",
         lambda command, *_: command,
         settles_a_later_attempt,
@@ -191,7 +193,7 @@ FAULTS = {
         "a call started beside a worker that lives",
     ),
     "an approval never ends": Fault(
-        commands, "_has_expired", lambda *_: False, uses_an_approval_late, "an approval had ended"
+        attempts, "has_expired", lambda *_: False, uses_an_approval_late, "an approval had ended"
     ),
     "a placeholder is a result": Fault(
         to_events, "is_own_text", lambda _: False, hands_back_a_prompt, "our own text is a result"
@@ -203,7 +205,7 @@ FAULTS = {
         failures, "_in_doubt", lambda *_: False, retries_a_lost_answer, "a call took effect twice"
     ),
     "a start needs no number": Fault(
-        commands, "_check_known", nothing, dies_and_starts_again, "a call took effect twice"
+        attempts, "_check_known", nothing, dies_and_starts_again, "a call took effect twice"
     ),
     "an equal call is another one": Fault(
         ConversationState,
@@ -213,9 +215,9 @@ FAULTS = {
         "a call started beside an equal one in doubt",
     ),
     "a response is known by its id": Fault(
-        ConversationState,
+        LastTurn,
         "waiting_response",
-        lambda state, _: state.last_response,
+        lambda turn, _: turn.response,
         asks_twice,
         "a response counts once",
     ),
@@ -227,7 +229,7 @@ FAULTS = {
         "a worker came to its end, and its attempt has none",
     ),
     "a rejection hides a doubt": Fault(
-        (lifecycle, commands),
+        (lifecycle, decisions),
         "check_no_doubt",
         nothing,
         says_no_to_a_doubt,

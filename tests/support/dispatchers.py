@@ -26,7 +26,7 @@ from eventstore import (
 )
 from eventstore.aio.host_transaction import bind_to_connection
 from eventstore.aio.session import AsyncLogSession
-from eventstore.append import commands
+from eventstore.append.commands import attempts, decisions, messages
 from eventstore.storage.interface import Append
 from eventstore.testing import draft
 from projections import model_history
@@ -96,7 +96,8 @@ def refuse_commands(
     monkeypatch: pytest.MonkeyPatch, verb: str, error: BaseException, *, stored: bool = False
 ) -> None:
     """Let the commands of a method raise; with `stored`, after they are stored."""
-    command_of = getattr(commands, verb)
+    room = next(each for each in (messages, decisions, attempts) if hasattr(each, verb))
+    command_of = getattr(room, verb)
 
     def refuse(*_: Any) -> Any:
         raise error
@@ -105,7 +106,7 @@ def refuse_commands(
         member = {"result" if stored else "decide": refuse}
         return msgspec.structs.replace(command_of(*args, **options), **member)
 
-    monkeypatch.setattr(commands, verb, refused)
+    monkeypatch.setattr(room, verb, refused)
 
 
 def make(kind: str, chat: Conversation, tools: Any, **options: Any) -> Driven:

@@ -346,7 +346,7 @@ def check_what_is_remembered(store: EventStore) -> None:
         if state.version:  # otherwise the conversation is not remembered
             fresh.extend(store.session.storage.conversation(name))
         assert (state.version, state.known, state.open) == (fresh.version, fresh.known, fresh.open)
-        assert state.next_turn() == fresh.next_turn()
+        assert state.last_turn.next_call() == fresh.last_turn.next_call()
 
 
 def check_nothing_is_locked(store: EventStore) -> None:

@@ -18,7 +18,8 @@ MODULES = sorted(
 )
 
 PURE = (
-    r"eventstore/(errors|agent_errors/.*|domain/.*|policies/.*|provider_messages/.*|providers/.*|append/(call_ids|commands|conversation_state|encoding|inputs|pending_append|tool_fold)|"
+    r"eventstore/(errors|agent_errors/.*|domain/.*|policies/.*|provider_messages/.*|providers/.*|"
+    r"append/(command|commands/.*|conversation_state|inputs|last_turn|staging|stored_once|tool_fold)|"
     r"subscriptions/feed|dispatch/(after_hooks|batch|call_log|decisions|effects|execution|function_tool|"
     r"offers|open_calls|preparation|refusals|resume|workflow))\.py"
 )

@@ -24,7 +24,7 @@ from eventstore import (
     UnparsedArguments,
 )
 from eventstore.testing import NOON, FrozenClock
-from projections import pending_approvals, replay, resume_plan
+from projections import Projector, pending_approvals, replay, resume_plan
 
 HOUR = timedelta(hours=1)
 
@@ -191,9 +191,9 @@ STEPS: list[Callable[[Conversation], object]] = [
 
 def pause_of(call_id: str, attempt: int) -> Any:
     """Return the command of a pause until a person decides."""
-    from eventstore.append import commands
+    from eventstore.append.commands import attempts
 
-    return commands.pause("c", call_id, attempt=attempt)
+    return attempts.pause("c", call_id, attempt=attempt)
 
 
 @given(st.lists(st.integers(0, len(STEPS) - 1), max_size=12), st.data())
@@ -271,16 +271,24 @@ def test_an_old_decision_does_not_renew_an_approval(
     assert desk("start", "c1").status.name == "Running"
 
 
+EXPIRED = "its approval has expired"
+
+
+def approved_calls(chat: Conversation) -> None:
+    """Approve two calls for an hour: "c1" is deferred, and "c2" has failed, to be tried again."""
+    chat.request("pay", {}, "c2")
+    for call_id in ("c1", "c2"):
+        chat.approve(call_id, expires=HOUR)
+    chat.defer("c1", NOON + 2 * 3_600_000_000, "rates")
+    chat.start("c2")
+    chat.fail("c2", "busy", delay=3600)
+
+
 def test_an_approval_expires_for_a_deferred_call_and_for_a_retry(
     desk: Desk, chat: Conversation, clock: FrozenClock
 ) -> None:
     """A deferral keeps it in force no longer, and an announced attempt is asked about again."""
-    chat.request("pay", {}, "c2")
-    for call_id in ("c1", "c2"):
-        desk("approve", call_id, expires=HOUR)
-    chat.defer("c1", clock.now + 1)
-    chat.start("c2")
-    chat.fail("c2", "busy", delay=3600)
+    approved_calls(chat)
     clock.advance(3600)
     for call_id in ("c1", "c2"):
         with pytest.raises(ApprovalExpired, match="has expired: approve") as late:
@@ -294,18 +302,46 @@ def test_an_approval_expires_for_a_deferred_call_and_for_a_retry(
 def test_a_call_whose_approval_has_expired_waits_everywhere(
     store: EventStore, chat: Conversation, clock: FrozenClock
 ) -> None:
-    """The log has that only from the first try to start it on."""
-    chat.approve("c1", by="ann", expires=HOUR)
-    assert pending_approvals(store) == []
-    assert [step.action for step in resume_plan(chat.events(), now=store.now()).steps] == ["start"]
-    clock.advance(3601)
-    (waiting,) = pending_approvals(store)
-    assert (waiting.call_id, waiting.reason) == ("c1", "its approval has expired")
-    (step,) = resume_plan(chat.events(), now=store.now()).steps
-    assert (step.action, step.reason) == (
-        "waiting",
-        "its approval has expired: it waits for a decision",
-    )
+    """The log has that only from the first try to start it on.
+
+    It was approved, deferred to a later time, or failed with an attempt to come.
+    """
+    approved_calls(chat)
+    chat.request("pay", {}, "c3")
+    chat.approve("c3", expires=HOUR)
+    with Projector(store) as projector:
+        projector.catch_up()
+        for seconds, inbox, actions in (
+            (3599, {"c1": "rates"}, ["scheduled", "retry", "start"]),
+            (1, dict.fromkeys(("c1", "c2", "c3"), EXPIRED), ["waiting"] * 3),
+        ):
+            clock.advance(seconds)
+            for found in (pending_approvals(store), projector.pending_approvals()):
+                assert {each.call_id: each.reason for each in found} == inbox
+                assert all(each.until is None or each.reason == "rates" for each in found)
+            steps = resume_plan(chat.events(), now=store.now()).steps
+            assert [step.action for step in steps] == actions
+    waiting = [step for step in steps if step.action == "waiting"]
+    assert [(step.reason, step.not_before) for step in waiting] == [
+        (f"{EXPIRED}: it waits for a decision", None)
+    ] * 3
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_an_idempotent_call_in_doubt_is_not_started_on_an_approval_that_has_expired(
+    store: EventStore, chat: Conversation, clock: FrozenClock, fails: bool
+) -> None:
+    """The plan knows what a start would refuse: the outside system is to be asked."""
+    chat.approve("c1", expires=HOUR)
+    chat.start("c1")
+    if fails:
+        chat.fail("c1", TimeoutError())
+    for seconds, action in ((3599, "retry"), (1, "unknown")):
+        clock.advance(seconds)
+        plan = resume_plan(chat.events(), now=store.now(), is_idempotent=lambda _: True)
+        assert [step.action for step in plan.steps] == [action]
+    with pytest.raises(ApprovalExpired):
+        chat.start("c1", 2)
 
 
 @pytest.mark.parametrize("ends", [(None, HOUR), (HOUR, None)])

@@ -17,11 +17,10 @@ import pytest
 from sqlalchemy import make_url
 
 from eventstore import AsyncEventStore, EventStore, errors
-from eventstore.append import commands
-from eventstore.append.commands import Command
+from eventstore.append.command import Command, PendingAppend
+from eventstore.append.commands import messages
 from eventstore.append.conversation_state import ConversationState
 from eventstore.append.event_ids import event_ids
-from eventstore.append.pending_append import PendingAppend
 from eventstore.domain.events import MessageAdded, Recorded, UnknownEvent
 from eventstore.errors import (
     EventStoreError,
@@ -364,17 +363,8 @@ def test_a_long_tail_is_read_in_linear_time(store: EventStore) -> None:
     chat = store.conversation("chat")
     ids = [uuid4() for _ in range(5)]
     chat.append(*(message(str(n)) for n in range(5)), event_ids=ids)
-    command = commands.append("chat", (), event_ids=())
-    given = [ids[0].bytes]
-    pending_append = PendingAppend(
-        store.session.clock,
-        store.session.events,
-        "chat",
-        command.decide,
-        None,
-        given,
-        exclusive=True,
-    )
+    command = messages.append("chat", (message("0"),), event_ids=ids[:1])
+    pending_append = PendingAppend(store.session.clock, store.session.events, command)
     pending_append.state = ConversationState("chat", 0)
     known = set()
 

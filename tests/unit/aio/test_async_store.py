@@ -33,8 +33,8 @@ from eventstore import (
 from eventstore.aio.attempt import NOT_RUN
 from eventstore.aio.reader import PAGE_EVENTS, Reading, wait
 from eventstore.aio.store import Opening
-from eventstore.append import commands
-from eventstore.append.commands import Command
+from eventstore.append.command import Command
+from eventstore.append.commands import messages
 from eventstore.errors import NotAStore, StoreCorrupt, UnknownCall
 from eventstore.notifications.local import LocalNotifier
 from eventstore.storage.interface import Append, AppendOutcome, Storage
@@ -189,7 +189,7 @@ def test_threads_come_along(run: Callable[[Main], Any]) -> None:
         committer, before = sync.committer, threads(WRITER)
         names = ("one", "two", "three")
         others = [
-            threading.Thread(target=sync.run, args=(commands.append(name, [message()]),))
+            threading.Thread(target=sync.run, args=(messages.append(name, [message()]),))
             for name in names
         ]
         for thread in others:  # the first is the leader, the others wait in the queue
@@ -528,7 +528,7 @@ def test_queued_appends_are_stored_before_the_process_ends(url: str) -> None:
     script = f"""
 import asyncio, threading
 from eventstore import AsyncEventStore
-from eventstore.append import commands
+from eventstore.append.commands import messages
 from eventstore.testing import message
 
 async def main():
@@ -544,7 +544,7 @@ async def main():
         return slowly
     storage.append = slow(storage.append)
     for n in range(3):  # behind asyncio's back, as a loop that is stopped would leave them
-        store.session.submit(commands.append("chat", [message(str(n))]))
+        store.session.submit(messages.append("chat", [message(str(n))]))
 
 main_thread = threading.main_thread()
 asyncio.run(main())
@@ -839,7 +839,7 @@ def test_answers_for_a_closed_loop_are_dropped(url: str) -> None:
     chat, gate = store.conversation("chat"), gated(store)
 
     async def leave() -> None:
-        store.session.submit(commands.append(chat.id, [message("left")]))
+        store.session.submit(messages.append(chat.id, [message("left")]))
         await until(gate.inside.is_set)
 
     asyncio.run(leave())

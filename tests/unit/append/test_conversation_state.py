@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from eventstore.append.call_ids import mint_call_id
 from eventstore.append.conversation_state import ConversationState, StagedEvents
-from eventstore.append.encoding import encode_event
 from eventstore.append.event_ids import event_ids
+from eventstore.append.last_turn import mint_call_id
+from eventstore.append.staging import encode_event, stage_events
 from eventstore.append.tool_fold import equal_result, fold_tools
 from eventstore.domain.calls import FunctionCall, FunctionResponse
 from eventstore.domain.equal_calls import Equality
@@ -20,10 +20,12 @@ from eventstore.domain.events import (
     MessageAdded,
     ModelResponded,
     ToolCompleted,
+    ToolFailed,
     ToolPending,
     UnknownEvent,
 )
 from eventstore.domain.fingerprint import digest
+from eventstore.domain.finish_reasons import is_of_cut_off_response
 from eventstore.domain.statuses import Rejected
 from eventstore.domain.tool import Tool
 from eventstore.errors import (
@@ -59,6 +61,7 @@ LIFE = (
 
 
 RESPONDED = ModelResponded("openai", "gpt-5")
+CUT_OFF = ModelResponded("openai", finish_reason="length")
 
 
 def in_turn(turn: int, index: int = 0) -> ToolPending:
@@ -80,12 +83,12 @@ def nothing(_: object = None) -> dict[str, Tool]:
 
 def stage(state: ConversationState, *events: Event) -> StagedEvents:
     """Stage the events on the state and return them."""
-    return state.stage(events, event_ids(len(events), NOON), NOON, nothing)
+    return stage_events(state, events, event_ids(len(events), NOON), NOON, nothing, ids_given=False)
 
 
 def view(state: ConversationState) -> Any:
     """Return everything that a state holds, in a form that can be compared."""
-    return state.version, state.known, state.open, state.next_turn()
+    return state.version, state.known, state.open, state.last_turn
 
 
 def test_settled_calls_keep_only_their_ids() -> None:
@@ -115,7 +118,7 @@ def test_stored_events_and_read_events_make_the_same_state() -> None:
         own.apply_committed(stage(own, event), version, version)
         read = state_of(*LIFE[:version])
         assert (own.version, own.as_of, own.known) == (version, version, read.known)
-        assert own.next_turn() == read.next_turn()
+        assert own.last_turn.next_call() == read.last_turn.next_call()
         digests = {call_id: entry.digest for call_id, entry in own.open.items()}
         assert digests == {call_id: entry.digest for call_id, entry in read.open.items()}
 
@@ -210,7 +213,7 @@ def test_settled_calls_are_looked_up_once_and_only_when_named() -> None:
 
     state = state_of(*LIFE)
     events: Sequence[Event] = [pending("9"), pending("3"), pending("3")]
-    state.stage(events, event_ids(3, NOON), NOON, settled)
+    stage_events(state, events, event_ids(3, NOON), NOON, settled, ids_given=False)
     assert asked == [{"3"}]
 
 
@@ -218,7 +221,7 @@ def test_a_settled_call_that_the_log_lost_is_unknown() -> None:
     """An append to such a call is refused as an unknown call."""
     state = state_of(*LIFE)
     with pytest.raises(IllegalTransition, match="no such call"):
-        state.stage([running("3")], event_ids(1, NOON), NOON, lambda _: {})
+        stage_events(state, [running("3")], event_ids(1, NOON), NOON, lambda _: {}, ids_given=False)
 
 
 @pytest.mark.parametrize(
@@ -231,12 +234,13 @@ def test_a_settled_call_that_the_log_lost_is_unknown() -> None:
         ([MessageAdded("assistant", turn=1)], (1, 0)),
         ([MessageAdded("assistant", turn=4), pending("1")], (4, 0)),
         ([pending("1"), running("1")], (2, 0)),
+        ([pending("1"), RESPONDED], (2, 0)),
         ([MessageAdded("assistant", turn=2), MessageAdded("assistant", turn=1)], (2, 0)),
     ],
 )
 def test_calls_in_a_row_share_a_turn(events: list[Event], place: tuple[int, int]) -> None:
-    """A message, a start or a result ends a turn; an assistant's message begins one."""
-    assert state_of(*events).next_turn() == place
+    """A message, a response, a start or a result ends a turn; an assistant's message begins one."""
+    assert state_of(*events).last_turn.next_call() == place
 
 
 @pytest.mark.parametrize(
@@ -255,7 +259,7 @@ def test_a_response_waits_for_its_turn_if_the_last_one_has_its_own(
     events: list[Event], waiting: int | None
 ) -> None:
     """A response that says the same completes it until that begins."""
-    found = state_of(*events).waiting_response(RESPONDED)
+    found = state_of(*events).last_turn.waiting_response(RESPONDED)
     assert found == (None if waiting is None else (waiting, RESPONDED))
 
 
@@ -263,14 +267,51 @@ def test_the_last_response_is_kept_with_what_completed_it() -> None:
     """A completion of another response, or of none that was seen, changes nothing."""
     of_it, of_another = (ModelResponded(latency=n, completes=n) for n in (1, 7))
     state = state_of(RESPONDED, of_another, of_it, of_another)
-    assert state.last_response == (1, RESPONDED.completed_by(of_it))
-    assert state_of(of_another).last_response is None
+    assert state.last_turn.response == (1, RESPONDED.completed_by(of_it))
+    assert state_of(of_another).last_turn.response is None
 
 
 def test_a_further_piece_of_a_turn_begins_no_other_one() -> None:
     """The next call of the turn stands behind those before the piece."""
     piece = MessageAdded("assistant", (), turn=1)
-    assert state_of(piece, in_turn(1), piece).next_turn() == (1, 1)
+    assert state_of(piece, in_turn(1), piece).last_turn.next_call() == (1, 1)
+
+
+def test_the_calls_of_a_response_that_was_cut_off_fail_once() -> None:
+    """Results may come before its message; a call that fails for another reason has failed."""
+    state = state_of(pending("0"), running("0"), message(), CUT_OFF)
+    said = [completed("0"), MessageAdded("assistant", turn=2), in_turn(2), in_turn(2, 1)]
+    events = [*said, failed("2.1")]
+    *stored, not_run = state.last_turn.with_not_run(events)
+    assert stored == events
+    assert isinstance(not_run, ToolFailed)
+    assert (not_run.call_id, is_of_cut_off_response(not_run.failure)) == ("2.0", True)
+    assert state.last_turn.with_not_run(events[:1]) == events[:1]
+
+
+@pytest.mark.parametrize(
+    ("events", "fails"),
+    [
+        ([CUT_OFF, in_turn(1)], True),
+        ([CUT_OFF, message(), in_turn(1)], False),
+        ([CUT_OFF, in_turn(1), message()], False),
+        ([in_turn(1), CUT_OFF], True),
+        ([in_turn(1), running("1.0"), CUT_OFF], False),
+        ([in_turn(1), RESPONDED, CUT_OFF], False),
+    ],
+)
+def test_a_further_call_fails_if_the_response_is_certainly_that_of_its_turn(
+    events: list[Event], fails: bool
+) -> None:
+    """A message that came between leaves it uncertain, and so does a call that had begun."""
+    further = in_turn(1, 1)
+    stored = state_of(*events).last_turn.with_not_run([further])
+    assert [event.tag for event in stored] == ["pending"] + ["failed"] * fails
+
+
+def test_a_minted_id_is_the_same_in_every_version() -> None:
+    """A replayed run finds its calls by their ids, in the log of an older version, too."""
+    assert mint_call_id("chat", 2, 10, set()) == "call_d8d6dc7ecb359bae0002000a"
 
 
 def test_the_result_of_an_equal_call_is_the_last_one_that_completed() -> None:
@@ -286,7 +327,9 @@ def test_the_result_of_an_equal_call_is_the_last_one_that_completed() -> None:
 def test_a_call_joins_behind_the_place_that_the_last_one_was_given() -> None:
     """No two calls of a turn have one place."""
     given = ToolPending(FunctionCall("f", {}, "1"), turn=4, index=2)
-    (joining,) = state_of(given).placed([ToolPending(FunctionCall("g", {}, "2"))])
+    (joining,) = state_of(given).last_turn.numbered(
+        [ToolPending(FunctionCall("g", {}, "2"))], "chat", {"1"}
+    )
     assert isinstance(joining, ToolPending)
     assert (joining.turn, joining.index) == (4, 3)
 
@@ -303,7 +346,7 @@ def test_events_without_a_place_are_given_one() -> None:
         MessageAdded("assistant", turn=9),
     ]
     state = state_of(pending("1"))
-    placed = state.placed(given)
+    placed = state.last_turn.numbered(given, "chat", state.known)
     calls = [e for e in placed if isinstance(e, ToolPending)]
     assert [(c.call.id, c.turn, c.index) for c in calls] == [
         (mint_call_id("chat", 2, 0, state.known), 2, 0),

@@ -22,9 +22,10 @@ from eventstore import (
     UnhashableArguments,
     VersionConflict,
 )
+from eventstore.append.command import PendingAppend
+from eventstore.append.commands import messages
 from eventstore.append.group_commit import MAX_GROUP_APPENDS, GroupCommitter
-from eventstore.append.pending_append import PendingAppend
-from eventstore.errors import OutcomeUnknown, StoreBusy
+from eventstore.errors import OutcomeUnknown, StoreBusy, UnknownCall
 from eventstore.session import SessionSettings
 from eventstore.storage.factory import open_storage
 from eventstore.storage.interface import Append, AppendOutcome, Storage
@@ -200,15 +201,43 @@ def test_a_group_has_a_limit(store: EventStore) -> None:
     """Transactions have a bounded size; the other appends are left to the next one."""
     committer = store.session.committer
     own, *others = (
-        PendingAppend(
-            committer.clock, committer.events, "chat", lambda *_: [], None, (), exclusive=False
-        )
+        PendingAppend(committer.clock, committer.events, messages.append("chat", ()))
         for _ in range(MAX_GROUP_APPENDS + 2)
     )
     committer._waiting.extend(others)
     assert committer._take_waiting(own) == others[:-1]
     assert [*committer._waiting] == others[-1:]
     committer._waiting.clear()
+
+
+def test_an_append_that_is_interrupted_leaves_the_queue_to_the_next_one(store: EventStore) -> None:
+    """It would be stored after its caller was told that it was not."""
+    committer = store.session.committer
+    first, second = (
+        PendingAppend(committer.clock, committer.events, messages.append("chat", ()))
+        for _ in range(2)
+    )
+    assert committer._wait(first)  # there is no leader by now
+    assert committer._wait(second)
+    committer._hand_over(first)
+    assert [*committer._waiting] == [second]
+    assert second.leads
+    committer._hand_over(second)
+    assert committer.idle
+
+
+def test_what_another_store_has_appended_decides(tmp_path: Path) -> None:
+    """A start that was legal on the known state is refused, and so is a call that nobody made."""
+    url = f"sqlite:///{tmp_path}/log.db"
+    with EventStore.open(url) as here, EventStore.open(url) as there:
+        chat = here.conversation("chat")
+        chat.request("search", {}, "1")
+        there.conversation("chat").start("1")
+        with pytest.raises(IllegalTransition):
+            chat.start("1")
+        assert chat.tool("1").attempts == 1
+        with pytest.raises(UnknownCall):
+            chat.tool("2")
 
 
 def test_each_append_of_a_group_has_its_own_outcome(store: EventStore, gate: Gate) -> None:
@@ -359,13 +388,7 @@ def test_a_member_of_an_interrupted_group_may_lead_the_next_one(
 
     def append_to(name: str) -> PendingAppend:
         return PendingAppend(
-            store.session.clock,
-            store.session.events,
-            name,
-            lambda *_: (message(name),),
-            None,
-            (),
-            exclusive=False,
+            store.session.clock, store.session.events, messages.append(name, (message(name),))
         )
 
     first, second, newcomer = map(append_to, ("a", "b", "new"))
@@ -558,7 +581,7 @@ class NotedStorage:
 def append_beside(committer: GroupCommitter) -> None:
     """Append an event for which no thread waits."""
     pending = PendingAppend(
-        committer.clock, committer.events, "chat", lambda *_: (message(),), None, (), False
+        committer.clock, committer.events, messages.append("chat", (message(),))
     )
     committer.commit_together([pending])
 

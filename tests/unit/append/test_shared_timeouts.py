@@ -11,11 +11,11 @@ from eventstore.errors import StorageError, StoreBusy, StoreCorrupt, StoreFull
 def test_a_timeout_applies_to_appends_queued_before_the_wait_began() -> None:
     """An append queued later has not waited that long, so it does not share the timeout."""
     timeouts = SharedTimeouts()
-    assert not timeouts.applies_to(0.0)
+    assert timeouts.last_began < 0.0
     error = StorageError("gone")
     error.__cause__ = OSError("reset")
     timeouts.record(error, 3, 10.0, 40.0)
-    assert (timeouts.applies_to(10.0), timeouts.applies_to(10.1)) == (True, False)
+    assert timeouts.last_began == 10.0
     reported = timeouts.error(5, 10.0)
     assert (type(reported), str(reported)) == (StorageError, "gone")
     assert reported is not error
@@ -31,7 +31,7 @@ def test_a_lock_is_of_its_lane() -> None:
     timeouts.record(StoreBusy("locked"), 3, 50.0, 80.0)
     assert isinstance(timeouts.error(3, 50.0), StoreBusy)
     assert timeouts.error(4, 50.0) is None
-    assert timeouts.applies_to(50.0)
+    assert timeouts.last_began == 50.0
     assert str(timeouts.error(4, 5.0)) == "gone"
 
 
@@ -43,5 +43,5 @@ def test_a_failure_that_was_not_a_wait_is_not_remembered(error: StorageError, en
     """The refusal of one append is not raised for another."""
     timeouts = SharedTimeouts()
     timeouts.record(error, 0, 0.0, ended)
-    assert not timeouts.applies_to(0.0)
+    assert timeouts.last_began < 0.0
     assert timeouts.error(0, 0.0) is None

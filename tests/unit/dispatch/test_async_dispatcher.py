@@ -32,7 +32,7 @@ from eventstore import (
     ToolGateContext,
     ToolRejected,
 )
-from eventstore.append.commands import Command
+from eventstore.append.command import Command
 from eventstore.storage.interface import Append, AppendOutcome, Storage
 from projections import resume_plan
 

@@ -14,6 +14,7 @@ import pytest
 
 import eventstore
 from eventstore.domain import event_headers, lifecycle
+from eventstore.domain.event_tables import require_tool_event_tags
 from eventstore.domain.events import (
     EVENT_CLASSES,
     SCHEMAS,
@@ -21,7 +22,6 @@ from eventstore.domain.events import (
     ToolEvent,
     UnknownEvent,
     classes_by_tag,
-    require_tool_event_tags,
 )
 
 

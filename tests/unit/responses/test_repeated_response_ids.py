@@ -177,16 +177,16 @@ def test_responses_of_concurrent_requests_are_recorded_in_any_order(store: Event
 
 def test_a_response_that_was_recorded_by_an_older_version_is_known(store: EventStore) -> None:
     """Its events are stored under what it says alone."""
-    from eventstore.append.places import PLACE_BYTES, event_id_at
+    from eventstore.append.stored_once import STEM_BYTES, event_id_of
     from eventstore.providers.parsing import parse_own
     from eventstore.providers.responses import response_digest
 
     chat, given = store.conversation("c"), response(call="c1")
-    place = response_digest(given, parse_own(given, "openai"), "openai")[:PLACE_BYTES]
+    place = response_digest(given, parse_own(given, "openai"), "openai")[:STEM_BYTES]
     source = store.conversation("source")
     source.record(given)
     events = [recorded.event for recorded in source.events()]
-    chat.append(*events, event_ids=[event_id_at(place, n) for n in range(len(events))])
+    chat.append(*events, event_ids=[event_id_of(place, n) for n in range(len(events))])
     assert [tool.id for tool in chat.record(given)] == ["c1"]
     assert chat.version == len(events)
 

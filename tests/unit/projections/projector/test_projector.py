@@ -178,19 +178,6 @@ def test_imported_calls_are_not_pending_approvals(store: EventStore, projector: 
     assert projector.pending_approvals() == []
 
 
-def test_a_call_whose_approval_has_expired_waits_again(
-    store: EventStore, projector: Projector, clock: FrozenClock
-) -> None:
-    """The table lists it as the log does, from the moment on at which the approval ends."""
-    chat = store.conversation("a")
-    chat.approve(chat.request("pay", {}, "c").id, expires=timedelta(seconds=60))
-    projector.catch_up()
-    assert projector.pending_approvals() == []
-    clock.advance(60)
-    assert [a.call_id for a in projector.pending_approvals()] == ["c"]
-    check(projector, store)
-
-
 def test_the_timeline_counts_calls_when_they_were_asked_for(
     store: EventStore, projector: Projector, clock: FrozenClock
 ) -> None:

@@ -1,4 +1,8 @@
-"""`PendingAppend`: one append, from what is to be decided to its outcome."""
+"""`Command`: one append as a value; `PendingAppend`: a command on its way to its outcome.
+
+A command says what to append, decided on the state that the append really follows, and what its
+caller gets. It does nothing by itself: a session runs it, blocking or awaited.
+"""
 
 from __future__ import annotations
 
@@ -6,24 +10,27 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from math import inf
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from eventstore.append.conversation_state import (
     ConversationState,
-    IdentifiedEvents,
     StagedEvents,
     detached_copy,
     detached_event,
 )
 from eventstore.append.event_ids import event_ids
+from eventstore.append.staging import stage_events
 from eventstore.append.tool_fold import LookUp, fold_tools
-from eventstore.domain.events import Event, Recorded, ToolEndedLate, ToolEvent
+from eventstore.domain.events import Event, HookAnswer, Recorded, ToolEndedLate, ToolEvent
 from eventstore.domain.fingerprint import render
 from eventstore.domain.tool import Tool
 from eventstore.errors import VersionConflict
 from eventstore.storage.interface import Appended, Draft
+
+T_co = TypeVar("T_co", covariant=True)
 
 Decide = Callable[[ConversationState, LookUp], Sequence[Event]]
 """Returns what is to be appended to a conversation in this state.
@@ -36,11 +43,50 @@ ReadLog = Callable[[str], Iterator[Recorded]]
 """Reads the events of a conversation, as the append would see them."""
 
 
+class IdentifiedEvents(list[Event]):
+    """Events with the ids that they are to be stored under, and their times at their source.
+
+    Without `event_ids` they get those of the command, or new ones. `times` are in microseconds.
+    """
+
+    def __init__(
+        self,
+        events: Sequence[Event],
+        event_ids: Sequence[bytes] = (),
+        times: Sequence[int | None] = (),
+    ) -> None:
+        super().__init__(events)
+        self.event_ids = event_ids
+        self.times = times
+
+
+class Command(msgspec.Struct, Generic[T_co], frozen=True, eq=False):
+    """One append to a conversation, and the selector of its result."""
+
+    conversation_id: str
+    decide: Decide
+    result: Callable[[PendingAppend], T_co]
+    """Selects the caller's result from the finished append."""
+    expected_version: int | None = None
+    event_ids: Sequence[bytes] = ()
+    exclusive: bool = False
+    """Its decision looks things up in the log, so that it shares no transaction with others."""
+
+    def with_hooks(self, hooks: tuple[HookAnswer, ...]) -> Command[T_co]:
+        """Return the command whose first event says what hooks answered before it."""
+
+        def decide(state: ConversationState, look_up: LookUp) -> Sequence[Event]:
+            first, *others = self.decide(state, look_up)
+            return (replace(first, hooks=hooks), *others)
+
+        return replace(self, decide=decide)
+
+
 class Wakeup(Protocol):
     """A `threading.Lock`."""
 
     def release(self) -> None:
-        """Let the thread that waits for the lock go on."""
+        """Let the thread that waits for the lock continue."""
 
 
 _UNREAD = ConversationState("", 0)
@@ -51,17 +97,12 @@ class PendingAppend(msgspec.Struct, eq=False):
 
     clock: Callable[[], int]
     read_log: ReadLog
-    conversation_id: str
-    decide: Decide
-    expected_version: int | None
-    event_ids: Sequence[bytes]
-    exclusive: bool
-    """It looks things up in the log, so that no other append may share its transaction."""
+    command: Command[Any]
     enqueued_at: float = inf
     """When it was asked for, by the monotonic clock, in seconds."""
     state: ConversationState = _UNREAD
     stored_ids: AbstractSet[bytes] = frozenset()
-    """Which of its `event_ids` the log holds already."""
+    """Which of the ids that its command gives the log holds already."""
     events: Sequence[Event] = ()
     staged: StagedEvents | None = None
     appended: Appended | None = None
@@ -75,16 +116,16 @@ class PendingAppend(msgspec.Struct, eq=False):
     def __repr__(self) -> str:
         # `deque.remove` formats what it does not find: never a caller's values, whose `__repr__`
         # may raise, or nest too deeply.
-        return f"<{type(self).__name__} to {self.conversation_id!r}>"
+        return f"<{type(self).__name__} to {self.command.conversation_id!r}>"
 
     def wake(self) -> None:
-        """Let the calling thread go on."""
+        """Let the calling thread continue."""
         if self.wakeup is not None:
             with suppress(RuntimeError):  # it was woken before
                 self.wakeup.release()
 
-    def finish(self, outcome: Appended | Exception) -> None:
-        """Note the outcome, and let the calling thread go on."""
+    def finish(self, outcome: Appended | BaseException) -> None:
+        """Note the outcome, and let the calling thread continue."""
         if isinstance(outcome, Appended):
             self.appended = outcome
             self.state.as_of = max(self.state.as_of, outcome.position)
@@ -101,10 +142,10 @@ class PendingAppend(msgspec.Struct, eq=False):
     # the result
 
     def recorded(self) -> list[Recorded]:
-        """Return what was written, with its place in the log."""
+        """Return what was written, with its position in the log."""
         if self.appended is None or self.staged is None:
             return []
-        return _recorded(self.conversation_id, self.staged, self.appended)
+        return _recorded(self.command.conversation_id, self.staged, self.appended)
 
     def tool(self) -> Tool:
         """Return the one call that it was about, as it then stands."""
@@ -132,28 +173,29 @@ class PendingAppend(msgspec.Struct, eq=False):
 
         Raises:
             VersionConflict: the conversation is not at the expected version.
-            EventStoreError: the decision is refused; see `ConversationState.stage`.
+            EventStoreError: the decision is refused; see `staging`.
         """
-        state, ids = self.state, self.event_ids
+        state, command = self.state, self.command
+        ids, expected = command.event_ids, command.expected_version
         if ids and self.stored_ids >= set(ids):
             self.events, self.staged = (), None
             return ()
-        if self.expected_version is not None and self.expected_version != state.version:
-            raise VersionConflict(self.expected_version, state.version)
+        if expected is not None and expected != state.version:
+            raise VersionConflict(expected, state.version)
         at = state.now = self.clock()
-        events = self.events = self.decide(state, self.look_up)
+        events = self.events = command.decide(state, self.look_up)
         given = True
         times: Sequence[int | None] = ()
         if isinstance(events, IdentifiedEvents):
             ids, times = events.event_ids or ids, events.times
         if not ids:
             ids, given = event_ids(len(events), at), False
-        elif self.event_ids and ids is self.event_ids and self.stored_ids:
-            new = [place for place, known in enumerate(ids) if known not in self.stored_ids]
-            events, ids = [events[place] for place in new], [ids[place] for place in new]
-            times = [times[place] for place in new] if times else ()
-        staged = self.staged = state.stage(
-            events, ids, at, self.look_up, ids_given=given, times=times
+        elif self.stored_ids and ids is command.event_ids:
+            new = [n for n, event_id in enumerate(ids) if event_id not in self.stored_ids]
+            events, ids = [events[n] for n in new], [ids[n] for n in new]
+            times = [times[n] for n in new] if times else ()
+        staged = self.staged = stage_events(
+            state, events, ids, at, self.look_up, ids_given=given, times=times
         )
         return staged.drafts
 
@@ -174,14 +216,18 @@ class PendingAppend(msgspec.Struct, eq=False):
         before, stored = self.state.version, set(self.stored_ids)
         for recorded in tail:
             self.state.extend((recorded,))
-            if self.event_ids:
+            if self.command.event_ids:
                 stored.add(bytes.fromhex(recorded.event_id))
         self.stored_ids = stored
         return self.state.version != before
 
+    def log(self) -> Iterator[Recorded]:
+        """Return the events of the conversation, as the append sees them."""
+        return self.read_log(self.command.conversation_id)
+
     def look_up(self, call_ids: AbstractSet[str] | None = None) -> dict[str, Tool]:
         """Return calls of the conversation from the log: settled ones are not in the state."""
-        return fold_tools(self.read_log(self.conversation_id), call_ids)
+        return fold_tools(self.log(), call_ids)
 
 
 def _recorded(conversation_id: str, staged: StagedEvents, appended: Appended) -> list[Recorded]:

@@ -1,29 +1,123 @@
-"""`encode_event`: a tool event as it will be stored, its payload and the digest it brings."""
+"""`stage_events`: events checked against the state of their conversation, and encoded to be stored.
+
+1. Each event is encoded first, and what is checked is the event as the log will hold it: a JSON
+   value that shares nothing with what the caller passed.
+2. It must fit its call as the events before it leave that. One that repeats what is so is left out.
+3. What a tool returned is stored whatever it is, in the nearest form that JSON has. Arguments that
+   JSON cannot express are refused, because they would not be what runs.
+4. Nothing of the state changes: it takes the events in when they are stored.
+"""
 
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, get_args
 
 import msgspec
 from msgspec import to_builtins
 
+from eventstore.append.conversation_state import ConversationState, Entry, StagedEvents
+from eventstore.append.tool_fold import LookUp
 from eventstore.domain import codec
 from eventstore.domain.calls import FunctionCall, FunctionResponse
 from eventstore.domain.events import (
+    TOOL_EVENTS,
+    Event,
     MessageAdded,
     ToolApproved,
     ToolCompleted,
     ToolEvent,
     ToolPending,
 )
+from eventstore.domain.fingerprint import render
 from eventstore.domain.jsonable import readable
+from eventstore.domain.lifecycle import DECISIONS, check_decision
 from eventstore.domain.lifecycle import STEPS as EVOLVE_BY_TAG
 from eventstore.domain.messages import Opaque, result_parts
 from eventstore.domain.nesting import too_deep
 from eventstore.domain.tool import Tool
 from eventstore.errors import UnencodableEvent, UnhashableArguments
+from eventstore.storage.interface import Draft
+
+
+def stage_events(
+    state: ConversationState,
+    events: Sequence[Event],
+    event_ids: Sequence[bytes],
+    at: int,
+    look_up: LookUp,
+    *,
+    ids_given: bool,
+    times: Sequence[int | None] = (),
+) -> StagedEvents:
+    """Check `events` one after the other and encode them; exact repeats are left out.
+
+    `at` is the time of recording in microseconds, `times` are those at the events' source.
+    `look_up` is called once at most. `ids_given` says that the ids come from the caller.
+
+    Raises:
+        IllegalTransition, UnhashableArguments, UnencodableEvent: the state is unchanged.
+        StoreCorrupt, SchemaTooNew: a call is to be started, and the conversation has an event
+            that cannot be read.
+    """
+    kept: list[Event] = []
+    drafts: list[Draft] = []
+    tools: dict[str, Entry] = {}
+    settled: Mapping[str, Tool] | None = None
+    all_times = times or [None] * len(events)
+    for given, event_id, occurred_at in zip(events, event_ids, all_times, strict=True):
+        step = STEPS.get(type(given))
+        digest, begins = None, False
+        if step is None:
+            event, payload = as_stored(given)
+        else:
+            encode, evolve, tag = step
+            if tag == "running":
+                state.check_readable()
+            event, payload, digest = encode(given)
+            call_id = event.call.id if tag == "pending" else event.call_id
+            entry = tools.get(call_id) or state.open.get(call_id)
+            before = None
+            if entry is not None:
+                before = entry.tool
+            elif call_id in state.known:
+                if settled is None:
+                    settled = {**look_up(_settled(state, events)), **state.settled_uncommitted}
+                before = settled.get(call_id)
+            time = at if occurred_at is None else occurred_at
+            after = evolve(before, event, time, None if digest is None else render(digest))
+            if after is before:
+                continue
+            if before is not None and type(event) in DECISIONS:
+                check_decision(before, event)
+            if digest is not None:
+                begins = True
+            else:
+                digest = entry.digest if entry else after.effective_call.digest()
+            tools[call_id] = Entry(after, digest)
+        drafts.append(
+            Draft(
+                event_id,
+                at,
+                event.tag,
+                event.schema,
+                payload,
+                digest,
+                begins,
+                ids_given,
+                occurred_at,
+            )
+        )
+        kept.append(event)
+    return StagedEvents(kept, drafts, tools, state.version)
+
+
+def _settled(state: ConversationState, events: Sequence[Any]) -> set[str]:
+    """Return the ids of the settled calls that `events` name."""
+    names = {event.call_id for event in events if type(event) in TOOL_EVENTS}
+    return (names & state.known) - state.open.keys()
+
 
 Encoded = tuple[Any, bytes, bytes | None]
 """An event exactly as the log will hold it, its payload, and the digest of new arguments."""
@@ -68,11 +162,11 @@ def _encode_call(event: Any) -> Encoded:
     return stored, payload, kept.digest()
 
 
-def _encode_plain(event: Any) -> Encoded:
+def _encode_plain(event: ToolEvent) -> Encoded:
     return *as_stored(event), None
 
 
-def as_stored(event: Any) -> tuple[Any, bytes]:
+def as_stored(event: Event) -> tuple[Event, bytes]:
     """Return the event as the log will hold it, and its payload; see `codec.as_stored`.
 
     A model, or a log of another tool, may nest as deep as it likes: the provider's own form of an
@@ -87,7 +181,7 @@ def as_stored(event: Any) -> tuple[Any, bytes]:
         return codec.as_stored(shallow)
 
 
-def _without_deep_forms(event: Any) -> Any:
+def _without_deep_forms(event: Event) -> Event:
     native = getattr(event, "native", None)
     if type(event) is MessageAdded:
         if too_deep(event.parts):
@@ -107,7 +201,7 @@ def _require_json(call: FunctionCall) -> None:
     call.digest()
 
 
-def _encode_result(event: Any) -> Encoded:
+def _encode_result(event: ToolCompleted) -> Encoded:
     response = event.response
     if type(response) is not FunctionResponse:
         return _encode_plain(event)  # raises, and says what is wrong
