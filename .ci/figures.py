@@ -71,7 +71,7 @@ def figures() -> list[Figure]:
 
 def _largest(name: str, sizes: dict[str, int], limit: int) -> Figure:
     over = [f"{each} ({size})" for each, size in sorted(sizes.items()) if size > limit]
-    return Figure(name, max(sizes.values()), limit, over)
+    return Figure(name, max(sizes.values(), default=0), limit, over)
 
 
 @functools.cache
