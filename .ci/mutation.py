@@ -92,6 +92,16 @@ SAME = {
     ("eventstore/append/known_states.py", "MAX_CACHED_STATES = 1024", "1024 -> 1025"): (
         "a state that is not in memory is read"
     ),
+    (
+        "eventstore/append/known_states.py",
+        "for pending, outcome in zip(group, outcomes, strict=True):",
+        "True -> False",
+    ): "a storage answers each request",
+    (
+        "eventstore/append/staging.py",
+        "for given, event_id, occurred_at in zip(events, event_ids, all_times, strict=True):",
+        "True -> False",
+    ): "each event has an id and a time, or was refused before",
     ("eventstore/append/known_states.py", "self._keep(state)", "self._keep(state) -> nothing"): (
         "a state that is not in memory is read"
     ),

@@ -27,7 +27,6 @@ from eventstore.domain.equal_calls import SameEffect, stands_in_the_way
 from eventstore.domain.events import (
     TOOL_EVENTS,
     Event,
-    MessageAdded,
     Recorded,
     RunStarted,
     ToolApproved,
@@ -144,7 +143,7 @@ class ConversationState:
             self.version = recorded.version
             self.newest = max(self.newest, recorded.recorded_at)
             event = recorded.event
-            if recorded.call_id and type(event) is not MessageAdded:
+            if recorded.call_id and type(event) in TOOL_EVENTS:
                 self._evolve(recorded)
             self._follow(event, recorded.version, recorded.event_id)
 
@@ -153,8 +152,6 @@ class ConversationState:
         entry = self.open.get(recorded.call_id or "")
         if entry is None and recorded.call_id in self.known:
             return  # it is settled
-        if type(event) not in TOOL_EVENTS:
-            return
         try:
             tool = evolve(entry.tool if entry else None, event, recorded.time, recorded.fingerprint)
         except IllegalTransition as error:

@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 
 from eventstore.append.command import PendingAppend
-from eventstore.append.conversation_state import ConversationState
+from eventstore.append.conversation_state import ConversationState, StagedEvents
 from eventstore.append.event_ids import minted_at
 from eventstore.errors import EventStoreError, OutcomeUnknown, StorageError, StoreCorrupt
 from eventstore.storage.interface import Append, Appended, AppendOutcome, Draft, Storage
@@ -80,7 +80,7 @@ class KnownStates:
         command = pending.command
         name = command.conversation_id
         state = pending.state = self._take(name, storage)
-        if pending.staged is not None and _was_stored(pending, storage):
+        if pending.staged is not None and _was_stored(pending, pending.staged, storage):
             self._keep(state)
             return
         if command.event_ids:
@@ -167,11 +167,10 @@ def unknown_outcome(error: OutcomeUnknown, pending: PendingAppend) -> OutcomeUnk
     return unknown
 
 
-def _was_stored(pending: PendingAppend, storage: Storage) -> bool:
+def _was_stored(pending: PendingAppend, staged: StagedEvents, storage: Storage) -> bool:
     """Return whether an append was stored when it was broken off; then it is finished."""
     name = pending.command.conversation_id
-    drafts = pending.staged.drafts if pending.staged else []
-    version = (pending.staged.follows if pending.staged else 0) + len(drafts)
+    drafts, version = staged.drafts, staged.follows + len(staged.drafts)
     if not drafts or storage.event_id_at(name, version) != drafts[-1].event_id:
         return False
     last = next(storage.conversation(name, version - 1))

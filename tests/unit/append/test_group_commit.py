@@ -226,6 +226,17 @@ def test_an_append_that_is_interrupted_leaves_the_queue_to_the_next_one(store: E
     assert committer.idle
 
 
+def test_an_append_repeated_with_the_id_of_the_newest_event_is_stored_once(
+    store: EventStore, gate: Gate
+) -> None:
+    """The library made the id at the time at which the event was recorded."""
+    gate.go.set()
+    chat = store.conversation("chat")
+    (first,) = chat.append(message())
+    assert chat.append(message(), event_ids=[first.event_id]) == [first]
+    assert chat.version == 1
+
+
 def test_what_another_store_has_appended_decides(tmp_path: Path) -> None:
     """A start that was legal on the known state is refused, and so is a call that nobody made."""
     url = f"sqlite:///{tmp_path}/log.db"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
@@ -30,6 +31,7 @@ from eventstore.domain.events import (
 )
 from eventstore.domain.failure import ErrorKind, Failure
 from eventstore.domain.messages import Image, Opaque, Text
+from eventstore.domain.nesting import MAX_LEVELS, too_deep
 from eventstore.domain.usage import Usage
 from eventstore.errors import UnencodableEvent
 from eventstore.testing import approved, completed, failed, paused, pending, rejected, running
@@ -240,3 +242,44 @@ def test_a_recursion_error_of_the_parser_is_not_taken_for_damage(
     for payload in ("{}", b"{}"):
         with pytest.raises(RecursionError):
             codec.decode("rejected", 1, payload)
+
+
+LEVELS_BELOW: dict[str, tuple[str, Callable[[Any], Any]]] = {
+    "pending": ('{"call":{"name":"f","arguments":%s}}', lambda event: event.call.arguments),
+    "approved": (
+        '{"call_id":"1","edited_call":{"name":"f","arguments":%s}}',
+        lambda event: event.edited_call.arguments,
+    ),
+    "running": ('{"call_id":"1","attempt":1,"arguments":%s}', lambda event: event.arguments),
+    "rejected": ('{"call_id":"1","details":%s}', lambda event: event.details),
+    "tools_offered": ('{"iteration":0,"available":[],"conflict":%s}', lambda event: event.conflict),
+    "message": (
+        '{"role":"user","parts":[{"type":"opaque","provider":"p","data":%s}]}',
+        lambda event: event.parts[0].data,
+    ),
+}
+
+
+@pytest.mark.parametrize("tag", LEVELS_BELOW)
+def test_a_value_is_read_as_it_is_up_to_the_limit_and_no_further(tag: str) -> None:
+    """The limit is that of the value, however much of its event stands around it."""
+    form, value_of = LEVELS_BELOW[tag]
+    for levels in (MAX_LEVELS, MAX_LEVELS + 1):
+        text = '{"a":' * levels + "1" + "}" * levels
+        event: Any = codec.decode(tag, 1, form % text)
+        if levels == MAX_LEVELS:
+            assert msgspec.json.encode(value_of(event)).decode() == text
+        else:
+            assert not isinstance(event, UnknownEvent)
+            assert too_deep(value_of(event)) is None
+            kept = msgspec.json.encode(value_of(event)).count(b'{"a":')
+            assert kept == (0 if tag in ("pending", "approved") else MAX_LEVELS)
+
+
+def test_a_value_in_a_part_that_is_nested_too_deeply_is_named() -> None:
+    """The path goes through the parts of the message."""
+    deep: Any = "end"
+    for _ in range(MAX_LEVELS + 1):
+        deep = [deep]
+    with pytest.raises(UnencodableEvent, match=r"at `\$\.parts\[1\]\.data\[0\]"):
+        codec.as_stored(MessageAdded("user", (Text("x" * 500), Opaque("p", deep))))
