@@ -211,7 +211,7 @@ def test_a_group_has_a_limit(store: EventStore) -> None:
 
 
 def test_an_append_that_is_interrupted_leaves_the_queue_to_the_next_one(store: EventStore) -> None:
-    """It would be stored after its caller was told that it was not."""
+    """The append would be stored after its caller was told that it was not."""
     committer = store.session.committer
     first, second = (
         PendingAppend(committer.clock, committer.events, messages.append("chat", ()))
@@ -237,7 +237,7 @@ def test_an_append_repeated_with_the_id_of_the_newest_event_is_stored_once(
     assert chat.version == 1
 
 
-def test_what_another_store_has_appended_decides(tmp_path: Path) -> None:
+def test_an_append_of_another_store_decides(tmp_path: Path) -> None:
     """A start that was legal on the known state is refused, and so is a call that nobody made."""
     url = f"sqlite:///{tmp_path}/log.db"
     with EventStore.open(url) as here, EventStore.open(url) as there:
