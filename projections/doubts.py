@@ -113,7 +113,7 @@ def doubts(store: EventStore, *, now: Moment | None = None) -> list[Doubt]:
 
 
 def result_of(text: str) -> object:
-    """Return the result that a person wrote of a call: JSON, and what is no JSON as a text."""
+    """Return the result that a person wrote of a call: JSON, and what is not JSON as a text."""
     try:
         return msgspec.json.decode(text)
     except (ValueError, RecursionError):

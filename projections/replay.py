@@ -263,7 +263,7 @@ def _describe_failed(event: ToolFailed) -> str:
 
 
 def _describe_renewed(event: ToolRenewed) -> str:
-    return f"{event.call_id}: attempt {event.attempt} goes on"
+    return f"{event.call_id}: attempt {event.attempt} continues"
 
 
 def _describe_late(event: ToolEndedLate) -> str:

@@ -38,7 +38,7 @@ from projections.projection import Anomaly, Projection
 class Step(msgspec.Struct, frozen=True, gc=False):
     """What to do with one call, and the reason.
 
-    - start: it never started, or paused or was deferred and may go on. Start it.
+    - start: it never started, or paused or was deferred and may continue. Start it.
     - retry: it failed, and the next attempt was announced, or its outcome is unknown and it may
       run again. Start it at `not_before` (microseconds since 1970 UTC), if there is one.
     - scheduled: it was deferred. Start it at `not_before`.

@@ -6,7 +6,7 @@ number of loops, in any threads, may share it.
 
 **Cancellation.** A task that is cancelled while it appends or reads waits until that is done,
 and is cancelled then. So an append is stored, whole and in order, or refused; a task that was
-cancelled earlier appends nothing. Nothing of a task goes on after it has ended.
+cancelled earlier appends nothing. Nothing of a task continues after it has ended.
 """
 
 from __future__ import annotations

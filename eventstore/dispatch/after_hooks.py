@@ -86,7 +86,7 @@ def _own_copy(result: object) -> object:
         return result
     try:
         return msgspec.to_builtins(result)
-    except Exception:  # noqa: BLE001 - it holds objects that are no JSON; the hook sees the result
+    except Exception:  # noqa: BLE001 - it holds objects that are not JSON; the hook sees the result
         return result
 
 

@@ -98,7 +98,7 @@ class StopSignal(Protocol):
 
 
 class Batch:
-    """The calls of one `dispatch` or `resume`, in their order, and whether it goes on.
+    """The calls of one `dispatch` or `resume`, in their order, and whether it continues.
 
     `requested` is what the host passed; `calls` are those calls as the log has them.
     """

@@ -5,7 +5,7 @@
 2. What ends an attempt carries its number, so that it cannot end the attempt that another worker
    has started meanwhile. It is kept as a late end then, and changes nothing.
 3. What hooks and the approver said of a call is recorded in the event of the step that follows.
-   A call that goes on waiting adds nothing to the log, however often they are asked.
+   A call that keeps waiting adds nothing to the log, however often they are asked.
 4. What they decide is bound to the call as they saw it. If it is another one by then, nothing is
    decided, and the call is marked as changed.
 """

@@ -78,7 +78,7 @@ class RunResult(msgspec.Struct, frozen=True):
 
 
 class Wait(msgspec.Struct, frozen=True):
-    """Wait some seconds before the next attempt, but not longer than the batch goes on."""
+    """Wait some seconds before the next attempt, but not longer than the batch lasts."""
 
     batch: Batch
     seconds: float

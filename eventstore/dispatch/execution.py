@@ -6,7 +6,7 @@
    `Failure`, fails the attempt. An exception of the `pauses` pauses it: the call waits again, and
    the exception is raised when every other call of the batch has its answer.
 3. Another attempt follows if the tool has a `RetryPolicy` with attempts left, the classifier says
-   that the failure is transient, and the batch goes on.
+   that the failure is transient, and the batch continues.
 4. After an attempt of unknown outcome (timeout, cancel, interrupt) another one follows only if the
    tool is idempotent, or if its `verify` says that the attempt took no effect.
 5. A failure that no attempt follows is judged: its kind may end the run, its tool the batch.
@@ -256,7 +256,7 @@ class Execution:
             may_block = not is_async(definition.verify)
             answer = yield from call_hook(verify, call.tool, may_block=may_block)
             outcome = outcome_of(answer, definition.name)
-        except Exception as error:  # noqa: BLE001 - the call stays open, and the others go on
+        except Exception as error:  # noqa: BLE001 - the call stays open, and the others continue
             yield from self.errors.note(error, "verify", definition.name, call)
             batch.verification_errors.append(error)
             return False

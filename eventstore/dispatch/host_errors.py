@@ -1,8 +1,8 @@
 """`HostErrors`: what the host's own functions raise, kept in the log.
 
 1. A gate, a hook, an approver or another function of the host that raises decides nothing. The log
-   keeps which one raised what (`HookRaised`), beside the answers before it; then the error goes on
-   to the caller.
+   keeps which one raised what (`HookRaised`), and the answers before it; then the caller gets the
+   error.
 2. What an after-hook raised is in the result that it withheld: see `after_hooks`. No word of its
    error is kept, which may hold what it was about to hide.
 3. A classifier cannot stop the recording of a failure: that is recorded without it, and what it

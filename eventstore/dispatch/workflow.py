@@ -14,8 +14,8 @@
 8. An error of the host or of the store leaves the calls that have not started open: they can be
    dispatched again. Where the run was interrupted (Ctrl-C, a cancelled task), they are rejected,
    and attempts in progress are recorded as failed with unknown outcome.
-9. A tool that pauses leaves its call waiting, and the other calls go on. The exception by which it
-   paused is raised after them, so that it reaches the framework that has to stop.
+9. A tool that pauses leaves its call waiting, and the other calls continue. The exception by which
+   it paused is raised after them, so that it reaches the framework that has to stop.
 
 So every call that `dispatch` returns is completed, failed or rejected, or waits for a person; and
 no attempt runs that is not in the log.

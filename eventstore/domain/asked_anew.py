@@ -6,7 +6,7 @@
    same as one in doubt is rejected, and the model is told of the first. What a person rejected
    stays rejected. The same are the arguments that the model asked for, and those of an edit.
 3. Each call of the first answer stands for one call of the new one. All others may run.
-4. A failed call whose next attempt is announced goes on, and an equal call is rejected instead.
+4. A failed call whose next attempt is announced continues, and an equal call is rejected instead.
 """
 
 from __future__ import annotations

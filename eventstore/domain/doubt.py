@@ -5,7 +5,7 @@
    the exception or in what it came from: its `__cause__`, its `__context__` and the exceptions that
    it holds, as `URLError.reason` does. In a group, one doubt is enough.
 3. The effect was surely still to come where the exception says so, or its `__cause__`. Errors of
-   the system from which a library made such an exception are no doubt. What the host's own code
+   the system from which a library made such an exception are not doubts. What the host's own code
    handled meanwhile may be the error of an earlier try.
 4. Every other exception says nothing (`says_of_effect` returns None). Whether that leaves a doubt
    is for the effect of the tool to say; see `FunctionTool`.

@@ -50,7 +50,7 @@ def _table(**endings: str) -> dict[str, Ending]:
 
 FINISH_REASONS: Final[dict[str, dict[str, Ending]]] = {
     # anthropic 2.14: types.StopReason, types.beta.BetaStopReason. `pause_turn` ends a whole
-    # message, which the next request goes on with.
+    # message, which the next request continues.
     "anthropic": _table(
         whole="end_turn stop_sequence tool_use pause_turn compaction",
         truncated="max_tokens model_context_window_exceeded",

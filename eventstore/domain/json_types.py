@@ -35,7 +35,7 @@ def as_whole_number(value: object) -> object:
 
 
 def with_leaves(value: object, change: Callable[[object], object]) -> Any:
-    """Return a copy of JSON values in which `change` made whatever is no list and no object."""
+    """Return a copy of JSON values in which `change` made what is neither list nor object."""
     whole: list[Any] = [value]
     unfinished: list[Any] = [whole]
     while unfinished:

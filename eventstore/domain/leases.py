@@ -6,10 +6,11 @@
    person may settle it, or take it over by an explicit word.
 3. It is over when the attempt has ended, when the time of the store is past its end, or when its
    worker is known to have ended. Without an end the call is in doubt then, as one without a lease.
-4. A renewal never shortens it. Where the clock of the database was set back, it goes on from where
-   it was, for the time between two renewals.
-5. A lease keeps others away and proves nothing: a worker that was suspended goes on when it wakes.
-   What keeps two effects apart is the number of the attempt, as a fence; see `CurrentAttempt`.
+4. A renewal never shortens it. Where the clock of the database was set back, it continues from
+   where it was, for the time between two renewals.
+5. A lease keeps others away and proves nothing: a worker that was suspended continues when
+   it wakes. What keeps two effects apart is the number of the attempt, as a fence: see
+   `CurrentAttempt`.
 """
 
 from __future__ import annotations

@@ -217,7 +217,7 @@ def _approved(
             if same_json(tool.status.edited_call, event.edited_call) and ends_alike:
                 return tool
             raise IllegalTransition(
-                "Approved", "approved", tool.id, "the first decision stands: go on with it"
+                "Approved", "approved", tool.id, "the first decision stands: continue with it"
             )
         raise _illegal(tool, event)
     return replace(
@@ -314,7 +314,7 @@ def _completed(
             if same_json(tool.status.response.result, event.response.result):
                 return tool
             raise IllegalTransition(
-                "Completed", "completed", tool.id, "the first completion stands: go on with it"
+                "Completed", "completed", tool.id, "the first completion stands: continue with it"
             )
         raise _illegal(tool, event)
     return replace(

@@ -163,9 +163,9 @@ def json_text(value: object) -> str:
             open_containers.add(id(item))
             pending += reversed(_pieces(item))
         elif item is not None and type(item) not in (str, bool, int, float):
-            raise TypeError(f"{type(item).__name__} is no JSON value")
+            raise TypeError(f"{type(item).__name__} is not a JSON value")
         elif type(item) is float and not isfinite(item):
-            raise ValueError(f"{item} is no JSON number")
+            raise ValueError(f"{item} is not a JSON number")
         else:
             written.append(_encode(item))
     return b"".join(written).decode()

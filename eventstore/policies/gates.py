@@ -2,7 +2,7 @@
 
 1. A gate is asked before each model call, and its answer is valid only for that model call.
 2. A call to a hidden tool does not run. It is rejected with the reason that a gate gives, and the
-   run goes on.
+   run continues.
 3. `compose_gates` states how the answers of several gates are combined.
 4. A gate without a rule is refused where it is made, composed or passed to a dispatcher.
 5. The decisions are generators of questions to gates (`composing`, `denying`). A driver asks each

@@ -76,7 +76,7 @@ class UnknownUsage(msgspec.Struct, frozen=True):
             if self.axis == "cost"
             else 'ask for them, as with stream_options={"include_usage": True} of OpenAI'
         )
-        return f"{known}; or go on without, with UsageLimits(unknown='warn')"
+        return f"{known}; or continue without, with UsageLimits(unknown='warn')"
 
 
 _SAY_NOTHING = frozenset({"anthropic", "bedrock", "gemini"})

@@ -1,4 +1,4 @@
-"""Streams in the form of Chat Completions: each chunk brings what its choices go on with."""
+"""Streams in the form of Chat Completions: each chunk brings what continues its choices."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def _names_a_function(piece: JsonObject) -> bool:
 
 
 def _merge(into: JsonObject, delta: JsonObject) -> None:
-    """Add what a delta brings: texts go on, objects are merged, lists are extended."""
+    """Add what a delta brings: texts continue, objects are merged, lists are extended."""
     unmerged = [(into, delta)]
     while unmerged:
         into, delta = unmerged.pop()

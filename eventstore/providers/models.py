@@ -50,7 +50,7 @@ class ModelRules(msgspec.Struct, frozen=True):
 
     @property
     def takes_prefill(self) -> bool:
-        """Whether the model may go on from the assistant's words, for all that is known."""
+        """Whether the model may continue from the assistant's words, for all that is known."""
         return not self.refuses & _PREFILL
 
     @property
@@ -105,21 +105,21 @@ _SIGNATURES: Final = "https://ai.google.dev/gemini-api/docs/thought-signatures"
 FACTS: Final = (
     ModelFact(
         provider="anthropic",
-        says="No model named: some go on from the assistant's words, some take system messages",
+        says="No model named: some continue from the assistant's words, some take system messages",
         source=_LATER_SYSTEM_PAGE,
         tolerates=("AN11", "AN11*", "AN18"),
     ),
     ModelFact(
         provider="anthropic",
         models=_CLAUDE_FROM_4_6,
-        says="Claude 4.6 and later do not go on from the assistant's words",
+        says="Claude 4.6 and later do not continue from the assistant's words",
         source=_PREFILL_REMOVED,
         refuses=("AN18",),
     ),
     ModelFact(
         provider="anthropic",
         models=_CLAUDE_TO_4_5,
-        says="Claude up to 4.5 goes on from the assistant's words",
+        says="Claude up to 4.5 continues from the assistant's words",
         source="https://github.com/strands-agents/sdk-python/issues/1694",
         accepts=("AN18",),
     ),
@@ -148,21 +148,21 @@ FACTS: Final = (
     ),
     ModelFact(
         provider="bedrock",
-        says="No model named: some go on from the assistant's words, or take changes of tools",
+        says="No model named: some continue from the assistant's words, or take changes of tools",
         source="https://github.com/strands-agents/sdk-python/issues/1694",
         tolerates=("BE03**", "BE05"),
     ),
     ModelFact(
         provider="bedrock",
         models=_CLAUDE_FROM_4_6,
-        says="Claude 4.6 and later do not go on from the assistant's words",
+        says="Claude 4.6 and later do not continue from the assistant's words",
         source="https://github.com/strands-agents/sdk-python/issues/1694",
         refuses=("BE05",),
     ),
     ModelFact(
         provider="bedrock",
         models=_CLAUDE_TO_4_5,
-        says="Claude up to 4.5 goes on from the assistant's words",
+        says="Claude up to 4.5 continues from the assistant's words",
         source="https://github.com/strands-agents/sdk-python/issues/1694",
         accepts=("BE05",),
     ),
@@ -204,7 +204,7 @@ FACTS: Final = (
     ModelFact(
         provider="openai",
         models=_CLAUDE_FROM_4_6,
-        says="Claude 4.6 and later do not go on from the assistant's words, behind gateways too",
+        says="Claude 4.6 and later do not continue from the assistant's words, behind gateways too",
         source="https://github.com/anomalyco/opencode/pull/14772",
         refuses=("OA14",),
     ),

@@ -71,7 +71,7 @@ def render(
     """Return the keyword arguments of the provider's SDK call for `turns`, which stay as they are.
 
     What is known of `model` is kept to. With `prefill` they may end with the assistant's words,
-    from which the model goes on, unless it is known to refuse that. With `cache` they are marked
+    from which the model continues, unless it is known to refuse that. With `cache` they are marked
     where the provider is to cache them. With `later_system="user"` the user says what a system
     message inside says. Another provider's reasoning is left out, or with `reasoning="note"` told
     in a note. `last` keeps what was made of each turn for the next request.

@@ -197,7 +197,7 @@ def digests_of(row: StoredRow, previous: bytes, *, begins: bool, id_given: bool)
                 row.schema,
                 flags,
             )
-        except error:  # a member is no number, or out of its range
+        except error:  # a member is not a number, or out of its range
             return []
         hash_ = _of_event.copy()
         hash_.update(packed + tag)

@@ -2,8 +2,8 @@
 
 A migration that was broken off, on a database whose schema has no transactions:
 
-1. The table `UNDER_WAY` is there while a migration goes on, and stays if the process is killed.
-2. Where it is found, the last revision's upgrade is run again. It goes on from whatever it finds.
+1. The table `UNDER_WAY` is there while a migration runs, and stays if the process is killed.
+2. Where it is found, the last revision's upgrade is run again. It continues from whatever it finds.
 3. So a broken-off upgrade is continued, and a broken-off downgrade is undone; `downgrade` then
    begins anew.
 """
@@ -26,7 +26,7 @@ Progress = Callable[[int, int], object]
 
 VERSION_TABLE = "toolledger_version"
 UNDER_WAY = "toolledger_migration"
-"""The table that marks a database on which a migration goes on, or was broken off."""
+"""The table that marks a database on which a migration runs, or was broken off."""
 
 REVISIONS = ("0001", "0002")
 """Every revision of the schema, oldest first; the last is the one this library writes."""
@@ -81,7 +81,7 @@ def check(found: str | None) -> bool:
 
 
 def is_broken_off(connection: Connection) -> bool:
-    """Return whether a migration goes on, or was broken off."""
+    """Return whether a migration runs, or was broken off."""
     from sqlalchemy import inspect  # when a store opens
 
     return inspect(connection).has_table(UNDER_WAY)

@@ -4,7 +4,7 @@
    fingerprints.
 2. Then the events are read. Each must follow the table of transitions.
 3. An event that this version cannot read is named, unless the rows' check has named it, a newer
-   version wrote it, or its payload was redacted: these are no damage.
+   version wrote it, or its payload was redacted: these are not damage.
 4. After an event that cannot be read, it is not known what the calls of its conversation went
    through: their transitions are not checked from there on.
 

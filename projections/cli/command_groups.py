@@ -147,7 +147,7 @@ GROUPS = {
         ),
         Listed(
             accept_loss,
-            "let writers go on after a restore or failover",
+            "let writers continue after a restore or failover",
             "toolledger accept-loss --url sqlite:///agent.db",
         ),
         Listed(

@@ -96,7 +96,7 @@ class Page:
         if self._is_empty:
             complain(f"no event was chosen; the conversation has versions 1 to {last_version:,}")
         if self._next is not None:
-            complain(f"there are more: go on with --since {self._next}")
+            complain(f"there are more: continue with --since {self._next}")
 
 
 def filtered(*, has_from: bool = True) -> Callable[[Callable[..., None]], Callable[..., None]]:

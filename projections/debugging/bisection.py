@@ -15,8 +15,8 @@ Predicate: TypeAlias = Callable[[Sequence[Recorded]], bool]
 def bisect(events: Iterable[Recorded], predicate: Predicate) -> int | None:
     """Return the first version at which `predicate` holds; None if it does not hold at the end.
 
-    The predicate gets the events up to a version, and must go on holding once it holds: it is asked
-    some twenty times for a million events. "The log has an error" goes on holding, "a call is open"
+    The predicate gets the events up to a version, and must keep holding once it holds: it is asked
+    some twenty times for a million events. "The log has an error" keeps holding, "a call is open"
     does not: use `next(...)` over `replay(events)` for that.
     """
     events = list(events)

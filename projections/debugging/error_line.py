@@ -2,7 +2,7 @@
 
 1. A JSON text says the message of its error; markup and terminal colours are left out.
 2. Each line has the rank of the first rule that it matches. The line of the highest rank is the
-   error line. Of equals it is the first, because compilers go on after their first error. Of
+   error line. Of equals it is the first, because compilers continue after their first error. Of
    exceptions it is the last, because a chain of tracebacks ends with the one that was raised.
 3. Stack frames, warnings, progress and the words of a package manager about its own log have no
    rank. "Command exited with code 1" has the lowest one: it is shown if there is nothing better.

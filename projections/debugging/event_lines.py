@@ -87,7 +87,7 @@ def _problem_of_row(recorded: Recorded) -> str | None:
     if not recorded.event_id:
         return "it has no id"
     if isinstance(event, UnknownEvent) and event.damage and "\ufffd" in event.payload:
-        return "its payload is no text"
+        return "its payload is not text"
     return None
 
 

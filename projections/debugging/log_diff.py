@@ -3,7 +3,7 @@
 1. Calls are aligned by tool and fingerprint, in their order. Between calls that agree, calls of one
    tool are paired in their order: these have other arguments.
 2. Paired calls may differ in their arguments, their status and their outcome. Ids, times and
-   attempts are no differences, because no two runs share them.
+   attempts are not differences, because no two runs share them.
 3. A call without a partner was added or removed.
 """
 

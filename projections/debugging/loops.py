@@ -9,7 +9,7 @@ _MIN_RUN, _LONG_RUN, _LONGER_RUN = 3, 5, 10
 
 
 def loop_text(loop: Finding) -> str:
-    """Return a repeat or a cycle on one line, with the versions between which it goes on."""
+    """Return a repeat or a cycle on one line, with the versions between which it continues."""
     first, last = loop_span(loop)
     if isinstance(loop, Cycle):
         calls = " > ".join(f"{call.name} {arguments_text(call, 30)}" for call in loop.calls)

@@ -3,7 +3,7 @@
 1. An execution is known by the tool and the arguments that were really used: an approved edit runs
    in place of what the model asked for.
 2. An attempt without a recorded end is an execution only if it was the last of its call. If another
-   attempt followed, that one's outcome is what the run went on with.
+   attempt followed, that one's outcome is what the run continued with.
 3. What ran no tool is no execution: a rejection, an answer of a hook, arguments that were refused.
    The calls of an imported history count, because they ran elsewhere.
 """

@@ -119,7 +119,7 @@ class ConversationSpans:
         self.begin_run(0, start)
 
     def begin_run(self, version: int, start: int) -> None:
-        """Begin another root span; the attempts under way go on."""
+        """Begin another root span; the attempts under way continue."""
         attributes = self._attributes("invoke_agent", {})
         self.root = GenAISpan("invoke_agent", version, start, attributes)
 

@@ -14,8 +14,8 @@ The rule of `model_history`:
    What came after the last user message stays as the model has seen it.
 5. Nothing real is lost: a result that has no place becomes text.
 6. A window cuts between turns, never inside one.
-7. A history that stops on the assistant's words says so, where newer models refuse to go on from
-   them (Anthropic, Bedrock); with `prefill` they go on.
+7. A history that stops on the assistant's words says so, where newer models refuse to continue from
+   them (Anthropic, Bedrock); with `prefill` they continue.
 
 Its algebra:
 

@@ -3,7 +3,7 @@
 1. Calls are compared by fingerprint: the same tool with the same arguments.
 2. "failed": between two user messages, a failed call that a later one repeats is left out.
    "earlier": the same, before the user's last message alone. What a tool loop has shown the
-   model stays as it is while the loop goes on, so that the provider's cache of it fits.
+   model stays as it is while the loop continues, so that the provider's cache of it fits.
 3. "all": over the whole history one call of each fingerprint stays: its first completion,
    otherwise its last failure. This is the rule of `repair_history`.
 4. "none": every call stays.

@@ -103,7 +103,7 @@ def model_history(  # noqa: PLR0913 - each with a default
     of what is cut off. `pinned` messages, by their versions, stay; a turn stays with its calls.
 
     A history that stops on the assistant's words ends, where newer models refuse that, with a
-    user's message which says that nothing was said since. With `prefill` the model goes on from
+    user's message which says that nothing was said since. With `prefill` the model continues from
     these words instead. A system message inside goes back to its provider as it is, or as text of
     the user with `later_system="user"`, as models before Claude Opus 4.8 want it. With the name of
     the `model`, what is known of it decides both; see `ModelHistory.render`.

@@ -71,7 +71,7 @@ def repair_messages(  # noqa: PLR0913 - each with a default
 
     A call without a result is answered, a result moves after its call, and a result that answers
     no call becomes text. `messages` may be a whole request, whose list is then repaired. Where it
-    goes on from what the provider's server keeps (`previous_response_id`, `conversation`), results
+    continues what the provider's server keeps (`previous_response_id`, `conversation`), results
     may answer calls that are kept there, and stay results; with a `thread` of Anthropic's they do
     where nothing else is wrong.
 

@@ -1,4 +1,4 @@
-"""`Projector`: projections that are kept in SQL tables, and go on where they stopped."""
+"""`Projector`: projections that are kept in SQL tables, and continue where they stopped."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@
    other one live. Readers see either the one or the other, each whole.
 5. A retired generation is deleted, checkpoints first: without its checkpoint no worker can write
    in it any more. Then its other rows go, some at a time, and its own row last, so that deleting
-   can go on after a crash.
+   can continue after a crash.
 6. A number never comes back: a worker that was stopped would take another's generation for its own.
    So the row with the highest number stays, as retired, until there is a higher one.
 """

@@ -209,7 +209,7 @@ class Projector:
         """Rebuild the projections beside the live tables, and replace these at the end.
 
         The live tables stay readable, and other projectors keep them up, until then. Several
-        projectors may build at once; a rebuild that was interrupted goes on. `only` names one
+        projectors may build at once; a rebuild that was interrupted continues. `only` names one
         projection; "statistics", "tools" and "usage" are built together.
 
         With several `processes`, this one among them, they share the lanes of the log: a server's

@@ -122,7 +122,7 @@ class TableProjection(Protocol[S]):
     def store(self, connection: Connection, lane: ProjectedLane, state: S) -> S | None:
         """Write what has changed, in the transaction of the lane's checkpoint.
 
-        Return the state to go on with, or None to have it loaded again.
+        Return the state to continue with, or None to have it loaded again.
         """
         ...
 

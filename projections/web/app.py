@@ -70,7 +70,7 @@ _assets = files("projections.web") / "assets"
 
 
 def web_app(store: EventStore, guard: Guard) -> Starlette:
-    """Return the application over a store; `guard` says which requests may go on."""
+    """Return the application over a store; `guard` says which requests are answered."""
     pages = _Pages(store, guard)
 
     async def check(request: Request, call_next: RequestResponseEndpoint) -> Response:

@@ -34,7 +34,7 @@ class Guard:
         self._cookie = f"toolledger-{self.form_token[:8]}"
 
     def refusal(self, request: Request) -> Response | None:
-        """Return the answer to a request that may not go on; None for one that may."""
+        """Return the answer to a request that is refused; None for one that may."""
         if request.headers.get("host", "").lower() not in self._hosts:
             return PlainTextResponse("this server does not answer to that name", 421)
         given = request.query_params.get("token")

@@ -1,4 +1,4 @@
-"""`StoreView`: what the pages show of a whole store, as a fold that goes on where it stopped.
+"""`StoreView`: what the pages show of a whole store, as a fold that continues where it stopped.
 
 Calls and errors are counted by the rules of `ErrorStatistics`: a later attempt of a call is open as
 the first one was, and what a person says of a call in doubt is no failure. Memory grows with the

@@ -778,7 +778,7 @@ def test_events_are_chosen_in_the_same_way_everywhere(run: Command, store: Event
     assert run.json("stats", "chat", "--call", "a", *url)["overall"]["calls"] == 1
     page = run.here("show", "chat", "--limit", "4", "--until", "9", *url)
     assert len(page.stdout.splitlines()) == 4
-    assert page.stderr == "toolledger: there are more: go on with --since 5\n"
+    assert page.stderr == "toolledger: there are more: continue with --since 5\n"
     assert run.here("show", "chat", "--since", "5", "--limit", "6", *url).stderr == ""
     assert "did you mean 'delete'?" in run.refused("tools", "--tool", "delet", *url)
     assert "pass the ID" in run.refused("show", "--failed", *url, status=2)

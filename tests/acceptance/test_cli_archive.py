@@ -100,7 +100,7 @@ def test_a_restore_goes_on_where_it_stopped(url: str, capsys: pytest.CaptureFixt
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
-        (lambda lines: lines[3:], "goes on at version 4, and the store has 0"),
+        (lambda lines: lines[3:], "continues at version 4, and the store has 0"),
         (lambda lines: [*lines[:2], b"{}\n"], "line 3 is not an event"),
         (lambda lines: [*lines[:2], b"\xff\n"], "line 3 is not an event"),
         (lambda lines: [*lines[:2], lines[2][:-20] + b"\n"], "line 3 is not an event"),

@@ -143,7 +143,7 @@ class AnthropicAdapter(ProviderAdapter):
                 messages.append(results_message(turn, shown, changes))
 
     def finish_request(self, rendered: Rendered, *, prefill: bool) -> None:
-        """Let the user speak last: newer models do not go on from the assistant's words.
+        """Let the user speak last: newer models do not continue from the assistant's words.
 
         No turn ends with reasoning, and cache marks keep their limits.
         """

@@ -89,7 +89,7 @@ def findings(messages: object) -> Iterator[Finding]:
 
 
 def _messages_of_thread(request: object) -> object:
-    """Return the messages of a whole request that goes on from a thread which the server keeps."""
+    """Return the messages of a whole request that continues a thread which the server keeps."""
     members = members_of(request)
     is_continued = members_of(members.get("thread")).get("type") == "continue"
     return members.get("messages") if is_continued else None
@@ -108,7 +108,7 @@ def _unanswered_calls(history: History) -> Iterator[Fault]:
 def _results_without_calls(history: History) -> Iterator[Fault]:
     """Check AN02: every result answers a call of the assistant turn right before it.
 
-    The first turn of a request that goes on from a thread answers what the server keeps.
+    The first turn of a request that continues from a thread answers what the server keeps.
     """
     for before, turn in history.pairs():
         if history.is_continued and before is NO_TURN:

@@ -16,7 +16,7 @@ _KNOWN = frozenset(
     }
 )
 _JOINED = ("text", "thinking", "content")
-"""Members of a delta whose text goes on in the block's member of the same name."""
+"""Members of a delta whose text continues in the block's member of the same name."""
 
 
 class Response:

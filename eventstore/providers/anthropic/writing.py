@@ -169,7 +169,7 @@ def _changes_tools(native: JsonObject) -> bool:
 
 
 def goes_on(message: JsonObject) -> bool:
-    """Return whether the provider itself goes on from the assistant's message, which it paused."""
+    """Return whether the provider itself continues the assistant's message, which it paused."""
     content: JsonValue = message["content"]
     last = content[-1] if isinstance(content, list) and content else None
     return is_of_kind(last, "compaction") or is_server_call(last) or is_server_result(last)

@@ -125,7 +125,7 @@ class BedrockAdapter(ProviderAdapter):
         return Rendered({"system": system, **arguments} if system else arguments, changes)
 
     def finish_request(self, rendered: Rendered, *, prefill: bool) -> None:
-        """Let the user speak last: newer models do not go on from the assistant's words.
+        """Let the user speak last: newer models do not continue from the assistant's words.
 
         Cache points keep their limits.
         """

@@ -88,7 +88,7 @@ RULES: Final[dict[str, Rule]] = {
     ),
     "BE05": (
         "strict",
-        "A conversation must end with a user message: this model does not go on from {path}.",
+        "A conversation must end with a user message: this model does not continue from {path}.",
         "end with what the model is to answer; `prefill=False` adds that nothing was said since",
     ),
     "BE06": (

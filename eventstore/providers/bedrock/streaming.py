@@ -89,7 +89,7 @@ class Response:
 
 
 def _go_on(held: JsonObject, more: JsonObject) -> None:
-    """Add what a delta brings: texts go on, a signature comes in one piece."""
+    """Add what a delta brings: texts continue, a signature comes in one piece."""
     for key, value in more.items():
         goes_on = isinstance(value, str) and key != "redactedContent"
         held[key] = f"{held.get(key) or ''}{value}" if goes_on else value

@@ -153,7 +153,7 @@ def without_cache_points(message: JsonObject) -> JsonObject:
 
 
 def goes_on(message: JsonObject) -> bool:
-    """Return whether the service itself goes on from the assistant's message, which it paused."""
+    """Return whether the service itself continues the assistant's message, which it paused."""
     last: JsonValue = message["content"][-1] if message["content"] else None
     return isinstance(last, dict) and bool(last.keys() & {"toolUse", "toolResult"})
 

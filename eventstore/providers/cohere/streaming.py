@@ -1,4 +1,4 @@
-"""The streams of Cohere: typed events, each with what its part of the message goes on with."""
+"""The streams of Cohere: typed events, each with what continues its part of the message."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Response:
 
 
 def _go_on(held: JsonObject, more: JsonValue) -> None:
-    """Add what a delta brings: texts go on, objects are merged."""
+    """Add what a delta brings: texts continue, objects are merged."""
     unmerged = [(held, more)]
     while unmerged:
         held, more = unmerged.pop()

@@ -2,7 +2,7 @@
 
 1. The first piece names the call; a piece with `willContinue` on the call says that more follow.
 2. A piece of arguments has a JSON path (`$.items[0].name`) and a value; of a text with
-   `willContinue`, the next piece goes on.
+   `willContinue`, the next piece continues.
 3. A piece without a name ends the call, unless it says that more follow.
 4. A call that has not ended keeps what came as text: it must not run as if it were whole.
 """

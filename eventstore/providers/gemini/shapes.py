@@ -101,7 +101,7 @@ class PartShape(msgspec.Struct, rename="camel"):
         for signature in (self.thought_signature, self.spelled_signature):
             if signature is not None:
                 require_data(signature, "thoughtSignature")
-        for call in (self.function_call, self.spelled_call):  # GE05 names one that is no object
+        for call in (self.function_call, self.spelled_call):  # GE05 names one that is not an object
             if not isinstance(members_of(call).get("id"), str | None):
                 raise TypeError("Expected `str | null` in `functionCall.id`")
 

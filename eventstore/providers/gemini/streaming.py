@@ -1,6 +1,6 @@
 """The streams of Gemini: each chunk is a response that brings further parts.
 
-A text goes on in the next chunk. A part with a signature stays by itself: Gemini checks it as it
+A text continues in the next chunk. A part with a signature stays by itself: Gemini checks it as it
 was. With `stream_function_call_arguments` a call comes in pieces too, see `partial_arguments`.
 """
 

@@ -164,7 +164,7 @@ class MistralAdapter(chat.ChatCompletionsAdapter):
     def finish(
         self, turns: Sequence[Turn], messages: list[JsonObject], changes: list[Change]
     ) -> None:
-        """Let the list begin, go on and end with the roles that the API takes there."""
+        """Let the list begin, continue and end with the roles that the API takes there."""
         del turns
         _begin_with_user(messages, changes)
         _bridge_results(messages, changes)
@@ -226,7 +226,7 @@ def _end_with_prefix(messages: list[JsonObject], changes: list[Change]) -> None:
             del message["prefix"]
     last = messages[-1] if messages else {}
     if last.get("role") == "assistant" and not last.get("prefix"):
-        changes.append(Change("added", "MI03", "the last message is a prefix to go on from"))
+        changes.append(Change("added", "MI03", "the last message is a prefix to continue from"))
         last["prefix"] = True
     elif last.get("role") == "system":
         changes.append(Change("added", "MI03", "the last message is the user's"))

@@ -1,6 +1,6 @@
 """The streams of Mistral: events of the SDK that hold a chunk, or the chunks themselves.
 
-A reasoning model sends its content as parts, thoughts first, and goes on with plain text.
+A reasoning model sends its content as parts, thoughts first, and continues with plain text.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Response(StreamedCompletion):
 
 
 def _append(parts: list[JsonValue], part: JsonValue) -> None:
-    """Add a part, or the text that the last part goes on with."""
+    """Add a part, or the text that continues the last part."""
     last: JsonValue = parts[-1] if parts else None
     if isinstance(part, dict) and isinstance(last, dict) and part.get("type") == last.get("type"):
         if part.get("type") == "text":

@@ -120,7 +120,7 @@ def findings(messages: object) -> Iterator[Finding]:
 
 
 def _is_continued(request: Members) -> bool:
-    """Return whether a request goes on from items that the server keeps."""
+    """Return whether a request continues from items that the server keeps."""
     return any(request.get(key) is not None for key in ("previous_response_id", "conversation"))
 
 

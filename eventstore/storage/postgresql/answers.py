@@ -1,6 +1,6 @@
 """How long a connection waits for its server to answer.
 
-1. A suspended machine keeps its connections open, and its system goes on acknowledging what it is
+1. A suspended machine keeps its connections open, and its system keeps acknowledging what it is
    sent: no keepalive notices it.
 2. A statement that is not answered within `busy_timeout`, which a lock may take, and
    `answer_seconds` is given up. Its connection is closed, and counts as lost.

@@ -114,7 +114,7 @@ class Notifications:
 
     def _hear_notices(self, heard: Callable[[], object], ended: Latch) -> None:
         pooled = self._connections.new_connection()
-        pooled.detach()  # it is never given back: it goes on listening
+        pooled.detach()  # it is never given back: it keeps listening
         connection: Any = pooled.dbapi_connection
         try:
             if connection.prepare_threshold is None:  # a pooler does not pass on what is heard

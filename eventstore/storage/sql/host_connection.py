@@ -239,7 +239,7 @@ class ConnectionStorage:
 
     @contextmanager
     def _savepoint(self, *, writes: bool) -> Generator[None]:
-        """Do all of it or nothing, even if the host goes on after an error."""
+        """Do all of it or nothing, even if the host continues after an error."""
         connection = self._connection
         if connection.closed:
             raise ValueError("the connection is closed: pass one that is open")

@@ -171,7 +171,7 @@ def recorded(
     try:
         for position, key, version, event_id, at, occurred, tag, schema, mark, payload in rows:
             event: Any
-            _ = version + at  # raises TypeError where one of them is no number
+            _ = version + at  # raises TypeError where one of them is not a number
             try:
                 if len(payload) > SHALLOW_SIZE and nests_too_deeply(payload, stored_levels(tag)):
                     event = decode(tag, schema, payload)

@@ -53,7 +53,7 @@ def create(path: Path, build: Callable[[Path], None]) -> bool:
     """Create the database file at `path` whole or not at all; return False if it is there already.
 
     It is built beside `path` and linked into place. A crash leaves no half-made store, and when two
-    processes create it at the same time, one wins and both go on with the same file.
+    processes create it at the same time, one wins and both continue with the same file.
     """
     draft = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}.new")
     try:
@@ -87,7 +87,7 @@ class StoreFile:
         """Refuse to use a file that was removed, replaced or cut since it was opened.
 
         Raises:
-            StoreCorrupt: SQLite would go on where no other process writes or reads.
+            StoreCorrupt: SQLite would continue where no other process writes or reads.
         """
         now = time.monotonic()
         if now < self._trusted_until:

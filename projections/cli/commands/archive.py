@@ -178,7 +178,7 @@ class _Restore:
         for version, each in enumerate(new, len(known) + 1):
             if each.recorded.version != version:
                 raise ValueError(
-                    f"{self._path}: conversation {name!r} goes on at version "
+                    f"{self._path}: conversation {name!r} continues at version "
                     f"{each.recorded.version}, and the store has {version - 1} of its events: "
                     "export it from its beginning"
                 )

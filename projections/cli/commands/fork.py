@@ -1,4 +1,4 @@
-"""`fork`: a copy of a conversation up to a version, to go on from there otherwise."""
+"""`fork`: a copy of a conversation up to a version, to continue from there otherwise."""
 
 from __future__ import annotations
 

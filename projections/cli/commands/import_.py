@@ -108,7 +108,7 @@ def import_(
             reports.extend(importing)
         except KeyboardInterrupt:
             complain(
-                "interrupted: what was imported is stored; the same command goes on from there"
+                "interrupted: what was imported is stored; the same command continues from there"
             )
             raise
     if as_json:
