@@ -254,7 +254,9 @@ def test_a_call_may_be_answered_without_an_attempt(chat: Conversation) -> None:
 def test_a_delay_is_a_number_of_seconds(chat: Conversation, delay: float) -> None:
     """The error names the value."""
     tool = chat.request("search")
-    with pytest.raises(ValueError, match=f"delay is {delay!r}: pass seconds, 0 or more"):
+    with pytest.raises(
+        ValueError, match=f"delay is {delay!r}: pass seconds, from 0 to 1,000,000,000"
+    ):
         chat.fail(tool.id, "broken", delay=delay)
 
 
@@ -774,7 +776,7 @@ def test_a_response_is_stored_once_with_its_usage(chat: Conversation) -> None:
 def test_the_latency_of_a_response_is_stored_in_microseconds(chat: Conversation) -> None:
     """A latency that is not a time in seconds is refused, and nothing is stored."""
     reply = {"role": "assistant", "content": "Yes"}
-    with pytest.raises(ValueError, match="latency is -1: pass seconds, 0 or more"):
+    with pytest.raises(ValueError, match="latency is -1: pass seconds, from 0 to 1,000,000,000"):
         chat.record(reply, latency=-1)
     assert chat.version == 0
     chat.record(reply, latency=1.25)
