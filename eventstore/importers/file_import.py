@@ -30,7 +30,6 @@ from eventstore.importers.given_files import files_of, refused_in
 from eventstore.importers.problems import SourceError
 from eventstore.importers.source import Source, read
 from eventstore.importers.transcript import Transcript, is_refusal
-from eventstore.providers.detection import ForeignForm
 from eventstore.providers.registry import known_provider
 
 if TYPE_CHECKING:
@@ -178,7 +177,7 @@ class _Importing:
                         self._wait_for_all_before(number)
                     try:
                         _add(done, self._conversation(transcript, step), transcript.id)
-                    except (EventStoreError, ForeignForm) as error:
+                    except (EventStoreError, TypeError, ValueError) as error:
                         done.refused.append(error)
         finally:
             done.problem_count = source.problem_count

@@ -19,7 +19,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from eventstore.aio.conversation import AsyncConversation
-from eventstore.domain.statuses import Approved, Rejected
+from eventstore.domain.statuses import Rejected
 from eventstore.integrations.call_starts import awaits_attempt
 from eventstore.integrations.extras import missing_extra
 from eventstore.integrations.recorded_calls import id_in_framework
@@ -98,12 +98,13 @@ class Ledger(SessionABC):
             decided = False
             for waiting in result.interruptions:
                 tool = await self._log.calls.find(str(member(waiting.raw_item, "call_id")))
-                status = None if tool is None else tool.status
-                if isinstance(status, Approved):
+                if tool is None:
+                    continue
+                if await self._log.calls.is_approved(tool):
                     state.approve(waiting)
                     decided = True
-                elif isinstance(status, Rejected):
-                    state.reject(waiting, rejection_message=status.reason)
+                elif isinstance(tool.status, Rejected):
+                    state.reject(waiting, rejection_message=tool.status.reason)
                     decided = True
             if not decided:
                 break

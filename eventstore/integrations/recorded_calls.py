@@ -21,6 +21,8 @@ from eventstore.aio.conversation import AsyncConversation
 from eventstore.conversation import Conversation
 from eventstore.domain.failure import ErrorKind, Failure
 from eventstore.domain.own_texts import is_own_text
+from eventstore.domain.recovery import has_expired
+from eventstore.domain.statuses import Approved
 from eventstore.integrations.call_starts import CallStarts, awaits_attempt
 from eventstore.integrations.host_answers import EDITED, first_seen
 from eventstore.integrations.words_said import WordsSaid
@@ -203,6 +205,11 @@ class RecordedCalls:
         for tool in self._chat.tools.values():
             check_not_under_way(self._chat.id, tool, now)
 
+    def is_approved(self, tool: Tool) -> bool:
+        """Return whether a call may start on its approval, which has not expired by now."""
+        now = self._chat.session.outside_transaction(self._chat.id).now()
+        return isinstance(tool.status, Approved) and not has_expired(tool, now)
+
     def last_calls(self, turns: Sequence[Turn]) -> list[Tool]:
         """Return the calls of the last turn, as they stand now."""
         tools = self._chat.tools
@@ -266,6 +273,7 @@ class AsyncRecordedCalls:
     turns = _awaited(RecordedCalls.turns)
     turns_to_resume = _awaited(RecordedCalls.turns_to_resume)
     check_no_other_worker = _awaited(RecordedCalls.check_no_other_worker)
+    is_approved = _awaited(RecordedCalls.is_approved)
     last_calls = _awaited(RecordedCalls.last_calls)
     items = _awaited(RecordedCalls.items)
     answer = _awaited(RecordedCalls.answer)

@@ -20,6 +20,7 @@ import msgspec
 
 from eventstore.append.command import Command, PendingAppend
 from eventstore.append.conversation_state import ConversationState
+from eventstore.append.inputs import times_at_source
 from eventstore.append.stored_once import event_id_of, stem_of
 from eventstore.append.tool_fold import LookUp
 from eventstore.domain.events import Event, RunStarted
@@ -138,7 +139,8 @@ class Import:
     ) -> NewEvents:
         first = self.done.messages + known
         count = len(batch) - known
-        times = [*self._source.times[first : first + count]]
+        given = self._source.times[first : first + count]
+        times = list(times_at_source(given, len(given)))
         times += [None] * (count - len(times))
         return events_of_new(
             batch[:known],

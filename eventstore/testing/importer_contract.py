@@ -33,7 +33,9 @@ class ImporterContract:
     file_format: ClassVar[FileFormat]
 
     files: ClassVar[Sequence[Any]]
-    """Cases of a file, and a list of the ids of its conversations; the file is called `given`.
+    """Cases of a file, and the number of messages in each of its conversations, by their ids.
+
+    A result is a message. The file is called `given`.
 
     Between them they have what the format can hold: calls, results, failures.
     """
@@ -46,8 +48,8 @@ class ImporterContract:
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         """Run each test on the files that its arguments ask for."""
-        if "ids" in metafunc.fixturenames:
-            metafunc.parametrize(("file", "ids"), self.files)
+        if "counts" in metafunc.fixturenames:
+            metafunc.parametrize(("file", "counts"), self.files)
         elif "file" in metafunc.fixturenames:
             metafunc.parametrize("file", [_values(case)[0] for case in self.files])
 
@@ -70,13 +72,19 @@ class ImporterContract:
             assert not any(self.file_format.looks_like(odd, unit) for unit in units)
 
     def test_its_conversations_are_imported(
-        self, file: File, ids: list[str], tmp_path: Path
+        self, file: File, counts: dict[str, int], tmp_path: Path
     ) -> None:
-        """Nothing of the file is a problem, and each conversation has its id and its events."""
+        """Nothing of the file is a problem, and each conversation has its id and its messages."""
+        path = _written(tmp_path, file)
+        read_counts = {
+            transcript.id: sum(1 for _ in transcript.messages)
+            for transcript in read(path, self.file_format).transcripts()
+        }
+        assert read_counts == counts
         with EventStore.open("sqlite://") as store:
             done = self._imported(store, tmp_path, file)
-            assert (done.ids, done.problems, done.refused) == (ids, [], [])
-            assert all(store.conversation(each).version for each in ids)
+            assert (done.ids, done.problems, done.refused) == ([*counts], [], [])
+            assert all(store.conversation(each).version for each in counts)
 
     def test_the_same_file_again_adds_nothing(self, file: File, tmp_path: Path) -> None:
         """An import may be repeated."""

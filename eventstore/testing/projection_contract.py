@@ -48,7 +48,8 @@ class _Fold(Protocol):
 class ProjectionContract:
     """The guarantees of a projection: derive a class of tests that makes yours.
 
-    Its logs have three conversations with calls in every status, and damaged copies of them.
+    Its logs have three conversations with calls in every status, whose ids are the same in each,
+    and damaged copies of them.
     """
 
     def projection(self) -> _Fold:
@@ -179,7 +180,9 @@ def _step(chat: Conversation, chance: random.Random) -> None:
     chance.choice(
         next_steps
         or (
-            lambda: chat.request(f"tool{number % 2}", {"number": number}),
+            lambda: chat.request(
+                f"tool{number % 2}", {"number": number}, f"call_{len(chat.tools)}"
+            ),
             lambda: chat.add_message(("user", "assistant")[number % 2], f"Words {number}."),
             lambda: chat.append(ModelResponded("openai", "gpt", usage=usage)),
         )

@@ -7,6 +7,7 @@ import json
 import os
 import sqlite3
 from collections.abc import Iterable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -220,7 +221,7 @@ PAYLOADS: dict[str, str] = {
 def stored_rows(path: str) -> list[tuple[object, ...]]:
     """Return what a store has of its events, but for their digests."""
     columns = "version, event_id, recorded_at, occurred_at, tag, schema, fingerprint"
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection:
         rows = connection.execute(
             f"SELECT {columns}, payload FROM toolledger_events ORDER BY position"  # noqa: S608 - our own names
         )
@@ -245,7 +246,7 @@ def test_events_that_cannot_be_read_are_restored_as_they_were_stored(
             chat.start(call.id)
             chat.complete(call.id, "done")
     changed = "running" if "start" in what else "message"
-    with sqlite3.connect("log.db") as connection:
+    with closing(sqlite3.connect("log.db")) as connection, connection:
         statement = "UPDATE toolledger_events SET payload = ? WHERE tag = ?"
         connection.execute(statement, (PAYLOADS[what], changed))
     assert app.run(["export", "--url", "sqlite:///log.db", "-o", "log.jsonl"]) == 0
@@ -268,7 +269,7 @@ def test_a_log_that_no_file_can_hold_is_refused_before_the_first_byte(
     url: str, damage: str, complaint: str, capsysbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     """The reason is told, and what to copy instead."""
-    with sqlite3.connect("log.db") as connection:
+    with closing(sqlite3.connect("log.db")) as connection, connection:
         connection.execute(damage)
     assert app.run(["export", "--url", url]) == 1
     out, err = capsysbinary.readouterr()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Callable
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -262,6 +263,31 @@ def test_a_host_may_decide_with_the_state_of_the_sdk(tmp_path: Path, needs_appro
         assert again.final_output == "Done."
         tags = [r.event.tag async for r in ledger.chat.events() if r.call_id == "m"]
         assert tags == ["pending", "approved", "running", "completed"]
+
+    played(url_in(tmp_path), scene)
+
+
+def test_an_approval_that_has_expired_waits_for_a_person_again(tmp_path: Path) -> None:
+    """The resumed run gives the interruption, and the tool does not run."""
+    ran: list[str] = []
+
+    @function_tool(needs_approval=True)
+    def mail(to: str) -> str:
+        """Send a mail."""
+        ran.append(to)
+        return "sent"
+
+    async def scene(ledger: Ledger) -> None:
+        model = ScriptedModel(
+            [[function_call("mail", '{"to": "ann"}', call_id="m")], [assistant_message("Done.")]]
+        )
+        agent = Agent("support", model=model, tools=[mail])
+        await ledger.run(agent, "Write to ann.")
+        await ledger.chat.approve("m", by="ann", expires=timedelta(microseconds=1))
+        result = await ledger.resume(agent)
+        assert result is not None
+        assert [str(each.name) for each in result.interruptions] == ["mail"]
+        assert ran == []
 
     played(url_in(tmp_path), scene)
 

@@ -123,8 +123,9 @@ class Backend(ABC):
         """Open the storage of a tenant that is there, its schema up to date."""
         return self.open(tenant, new=False)
 
-    def can_read_otherwise(self) -> bool:
-        """Return whether there is another way to read, after it could not be opened to read."""
+    def can_read_otherwise(self, *, refused: bool) -> bool:
+        """Return whether another way to read was taken, after or before the usual one."""
+        del refused
         return False
 
     @abstractmethod

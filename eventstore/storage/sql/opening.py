@@ -41,12 +41,13 @@ def open_read_only(backend: Backend, tenant: str) -> Storage:
     """
     backend.read_only = True
     backend.check_names(tenant, "")
+    backend.can_read_otherwise(refused=False)
     try:
         found = _revision(backend)
     except NotAStore:
         raise
     except StorageError:
-        if not backend.can_read_otherwise():
+        if not backend.can_read_otherwise(refused=True):
             raise
         found = _revision(backend)
     if found is None:

@@ -49,6 +49,7 @@ from eventstore.storage.sqlite.files import (
     StoreFile,
     UnchangedFile,
     create,
+    is_of_another_user,
     path_of,
     permissions,
 )
@@ -138,18 +139,21 @@ class Sqlite(Backend):
         with translated(self), no_fork():
             return SqlStorage(self, tenant, _parts)
 
-    def can_read_otherwise(self) -> bool:
+    def can_read_otherwise(self, *, refused: bool) -> bool:
         """Take the file for immutable, where no writer is there and no `-wal`.
 
         In WAL mode SQLite reads with the help of the `-shm`. Where there is none, and the folder
-        cannot be written, this is the only way. SQLite would pass over a `-wal` then.
+        cannot be written, this is the only way. SQLite would pass over a `-wal` then. Where the
+        file is another user's, it would leave a `-shm` there which the owner could not write.
 
         Raises:
             StorageError: there is one, or no file.
         """
-        if not self.file_exists():
+        if refused and not self.file_exists():
             raise NotAStore(f"there is no store at {self.path}: name another file")
-        if self.path is None or self._is_uri or not self._is_read_only():
+        if self.path is None or self._is_uri:
+            return False
+        if not (self._is_read_only() if refused else is_of_another_user(self.path)):
             return False
         self._is_immutable = True
         self.check_in_place = UnchangedFile(self.path).check  # type: ignore[method-assign]

@@ -158,6 +158,14 @@ def _may_write(path: Path) -> bool:
     return os.access(path, os.W_OK, effective_ids=os.access in os.supports_effective_ids)
 
 
+def is_of_another_user(path: Path) -> bool:
+    """Return whether a file is another user's, and no process has the database open."""
+    found = _status(path)
+    if found is None or not hasattr(os, "geteuid") or os.geteuid() in (0, found.st_uid):
+        return False
+    return _status(path.with_name(f"{path.name}-shm")) is None
+
+
 class UnchangedFile:
     """A file that SQLite takes for immutable: it must have no `-wal`, and no writer."""
 

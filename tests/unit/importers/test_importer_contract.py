@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
 from support import foreign_logs as logs
 from support.tiers import rounds
 
-from eventstore.importers import source
-from eventstore.importers.file_format import FileFormat
+from eventstore import EventStore
+from eventstore.domain.json_types import is_json_object
+from eventstore.importers import Transcript, import_file, source
+from eventstore.importers.file_format import FileContent, FileFormat, Unit
 from eventstore.testing import ImporterContract
 
 
@@ -35,7 +41,7 @@ class TestCodex(BuiltIn):
                 logs.item("function_call", 1, name="f", arguments="{}", call_id="a"),
                 logs.item("function_call_output", 2, call_id="a", output={"content": "x"}),
             ],
-            ["s"],
+            {"s": 3},
         ),
     )
 
@@ -44,35 +50,35 @@ class TestGemini(BuiltIn):
     """Sessions of Gemini CLI."""
 
     file_format = named("gemini-cli")
-    files = (({"sessionId": "s", "projectHash": "h", "messages": logs.GEMINI}, ["s"]),)
+    files = (({"sessionId": "s", "projectHash": "h", "messages": logs.GEMINI}, {"s": 5}),)
 
 
 class TestOpenHands(BuiltIn):
     """Trajectories of OpenHands."""
 
     file_format = named("openhands")
-    files = (([{"instance_id": "i", "history": logs.V0}], ["i"]), (logs.V0, ["given"]))
+    files = (([{"instance_id": "i", "history": logs.V0}], {"i": 9}), (logs.V0, {"given": 9}))
 
 
 class TestPydanticAi(BuiltIn):
     """Messages of pydantic-ai."""
 
     file_format = named("pydantic-ai")
-    files = ((logs.PYDANTIC, ["given"]),)
+    files = ((logs.PYDANTIC, {"given": 6}),)
 
 
 class TestInspect(BuiltIn):
     """Logs of inspect_ai."""
 
     file_format = named("inspect")
-    files = (({"eval": {"task": "t"}, "samples": [logs.sample()]}, ["given/1/epoch-2"]),)
+    files = (({"eval": {"task": "t"}, "samples": [logs.sample()]}, {"given/1/epoch-2": 6}),)
 
 
 class TestLangfuse(BuiltIn):
     """Traces of Langfuse."""
 
     file_format = named("langfuse")
-    files = (([{"trace": {"id": "t"}, "observations": logs.OBSERVATIONS}], ["t"]),)
+    files = (([{"trace": {"id": "t"}, "observations": logs.OBSERVATIONS}], {"t": 6}),)
 
 
 class TestOpenTelemetry(BuiltIn):
@@ -82,6 +88,50 @@ class TestOpenTelemetry(BuiltIn):
     files = (
         (
             [logs.export(logs.chat(0, 1, [logs.WORDS], logs.CALLS), logs.span("f", 1, 2))],
-            ["c"],
+            {"c": 2},
         ),
     )
+
+
+class LosesLines:
+    """A format that passes over every second line."""
+
+    name = "lines"
+
+    def looks_like(self, value: object, unit: Unit) -> bool:
+        """Return whether a line is of the format."""
+        return unit == "line" and is_json_object(value) and "said" in value
+
+    def read(self, content: FileContent) -> Iterator[Transcript]:
+        """Yield the conversation."""
+        said = [value["said"] for _, value in content.values if is_json_object(value)]
+        messages = [{"role": "user", "content": text} for text in said[::2]]
+        yield Transcript(content.unused_name(content.stem), "openai", messages)
+
+
+def test_a_format_that_loses_messages_is_noticed(tmp_path: Path) -> None:
+    """The number of messages of each conversation is known."""
+
+    class Losing(ImporterContract):
+        file_format = LosesLines()
+
+    with pytest.raises(AssertionError, match="given"):
+        Losing().test_its_conversations_are_imported(
+            [{"said": "a"}, {"said": "b"}], {"given": 2}, tmp_path
+        )
+
+
+def test_a_conversation_that_cannot_be_imported_holds_up_no_other(tmp_path: Path) -> None:
+    """Its id can be in no database, or its times are none."""
+
+    class Odd(LosesLines):
+        def read(self, content: FileContent) -> Iterator[Transcript]:
+            for name, times in (("a", [None]), ("\ud800", [None]), ("b", [10**30]), ("c", [None])):
+                yield Transcript(name, "openai", [{"role": "user", "content": "x"}], times=times)
+
+    path = tmp_path / "given.jsonl"
+    path.write_text('{"said": "a"}\n')
+    with EventStore.open("sqlite://") as store:
+        done = import_file(store, path, provider=Odd())
+        assert done.ids == ["a", "c"]
+        assert ["surrogate" in str(done.refused[0]), "9999" in str(done.refused[1])] == [True, True]

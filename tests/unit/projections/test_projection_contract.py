@@ -112,6 +112,18 @@ class _KnowsTheLast(_Counts):
         return list(self.seen)
 
 
+class _KnowsIdsAlone(_Counts):
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: dict[str | None, str] = {}
+
+    def apply(self, recorded: Recorded) -> None:
+        if type(recorded.event) is ToolPending:
+            self.names[recorded.call_id] = recorded.event.call.name
+        elif type(recorded.event) is ToolCompleted:
+            self.seen[self.names.get(recorded.call_id, "")] += 1
+
+
 class _Raises(_Counts):
     def apply(self, recorded: Recorded) -> None:
         super().apply(recorded)
@@ -144,6 +156,7 @@ class _Shares(_Counts):
         (_SkipsInBulk, "test_events_one_by_one_are_events_at_once"),
         (_Changes, "test_no_event_is_changed"),
         (_KnowsTheLast, "test_conversations_come_in_any_interleaving"),
+        (_KnowsIdsAlone, "test_conversations_come_in_any_interleaving"),
         (_KnowsAllTags, "test_events_that_it_does_not_know_are_taken"),
         (_Raises, "test_no_log_raises"),
         (_Shares, "test_the_answer_depends_on_the_events_alone"),

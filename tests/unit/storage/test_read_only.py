@@ -72,6 +72,28 @@ def test_a_log_in_a_folder_of_another_is_read(
     assert [path.name for path in folder.iterdir()] == ["log.db"]
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be two users")
+def test_a_reader_leaves_nothing_that_the_owner_cannot_write(folder: Path) -> None:
+    """Both may write in the folder; the file is the owner's."""
+    folder.chmod(0o777)
+    os.seteuid(NOBODY)
+    url = url_in(folder)
+    os.seteuid(0)
+    os.seteuid(NOBODY - 1)
+    try:
+        with EventStore.open(url, read_only=True) as store:
+            assert len(list(store.read())) == 1
+    finally:
+        os.seteuid(0)
+    assert [path.name for path in folder.iterdir()] == ["log.db"]
+    os.seteuid(NOBODY)
+    try:
+        with EventStore.open(url) as store:
+            assert store.conversation("chat").add_message("user", "more").version == 2
+    finally:
+        os.seteuid(0)
+
+
 def test_the_events_of_an_open_writer_are_read(folder: Path) -> None:
     """SQLite reads the `-wal` with the help of the `-shm`."""
     url = url_in(folder)
