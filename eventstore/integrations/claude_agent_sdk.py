@@ -331,28 +331,29 @@ class _Run:
             return {}
         self._moved.set()
         tool, is_decided = await self._after_host_hooks(hook["tool_use_id"])
-        status = tool.status
-        if isinstance(status, Pending) and self._waits(tool):
-            if self._deferred not in {None, tool.id}:
-                await self._chat.fail(tool.id, OTHER_WAITS)
-                return _permission("deny", permissionDecisionReason=OTHER_WAITS.message)
-            self._deferred = tool.id
-            if not status.needs_decision:
-                await self._chat.session.run(
-                    attempts.pause(self._chat.id, tool.id, None, "deferred")
-                )
-            return _permission("defer")
         attempt = None
-        while attempt is None and may_run(tool):
+        while attempt is None:
+            if isinstance(tool.status, Pending) and self._waits(tool):
+                return await self._defer(tool, tool.status)
+            if not may_run(tool):
+                answer = await self._calls.answer(tool)
+                return _permission("deny", permissionDecisionReason=shown_text(answer))
             attempt = await self._calls.begin(tool)
-            if attempt is None:
+            if attempt is None:  # decided on meanwhile, or its approval has expired
                 tool = await self._calls.now(tool.id)
-                is_decided = is_decided or isinstance(tool.status, Approved)
-        if attempt is None:
-            answer = await self._calls.answer(tool)
-            return _permission("deny", permissionDecisionReason=shown_text(answer))
+                is_decided = isinstance(tool.status, Approved)
         self._attempts[tool.id] = attempt
         return _permission("allow", updatedInput=attempt.arguments) if is_decided else {}
+
+    async def _defer(self, tool: Tool, status: Pending) -> HookJSONOutput:
+        """Let a call wait for a person; Claude Code keeps one."""
+        if self._deferred not in {None, tool.id}:
+            await self._chat.fail(tool.id, OTHER_WAITS)
+            return _permission("deny", permissionDecisionReason=OTHER_WAITS.message)
+        self._deferred = tool.id
+        if not status.needs_decision:
+            await self._chat.session.run(attempts.pause(self._chat.id, tool.id, None, "deferred"))
+        return _permission("defer")
 
     async def _after_host_hooks(self, call_id: str) -> tuple[Tool, bool]:
         """Return a call with what the host's hooks said, and whether the log has a decision."""

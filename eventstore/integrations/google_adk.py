@@ -326,12 +326,15 @@ class Ledger(BasePlugin):
         Raises:
             CallChanged: the call is no longer as it was when ADK asked for the confirmation.
         """
-        if not isinstance(call.status, Pending) or (call.is_paused and tool.is_long_running):
+        expired = isinstance(call.status, Approved) and not await self._calls.is_approved(call)
+        is_pending = isinstance(call.status, Pending) or expired
+        if not is_pending or (call.is_paused and tool.is_long_running):
             return call
         confirmation = context.tool_confirmation
         if confirmation is None:
             waits = (
-                call.is_paused
+                expired
+                or call.is_paused
                 or tool.name in self._needs_approval
                 or await tool.check_require_confirmation(
                     copied(call.effective_call.arguments), context
@@ -340,7 +343,7 @@ class Ledger(BasePlugin):
             if not waits:
                 return call if edited is None else await self._calls.edit(call, edited)
             now = await self._calls.now(call.id)
-            return None if isinstance(now.status, Pending) else now
+            return None if expired or isinstance(now.status, Pending) else now
         seen = Revision.parse(context.state.get(seen_key(call)) or str(first_seen(call)))
         if edited is not None:
             seen = seen_with_edit(await self._calls.now(call.id), seen, edited)

@@ -355,7 +355,7 @@ class Ledger(AbstractCapability[Any]):
             tool = await self._log.tool(ctx, call)
             shown[tool.id] = str(tool.revision)
             status = tool.status
-            if isinstance(status, Approved):
+            if await self._log.calls.is_approved(tool):
                 edit = None if tool.edit is None else tool.edit.arguments
                 results.approvals[call.tool_call_id] = ToolApproved(override_args=edit)
             elif isinstance(status, Rejected):

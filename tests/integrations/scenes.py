@@ -31,6 +31,7 @@ import subprocess
 import sys
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
+from datetime import timedelta
 from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
@@ -292,6 +293,18 @@ class Scenes:
             chat = store.conversation(CHAT)
             assert [type(tool.status) for tool in chat.tools.values()] == [Completed, Completed]
             check(url, chat, ["find_order", "mail"])
+
+    def test_an_approval_that_has_expired_is_asked_for_again(self, tmp_path: Path) -> None:
+        """The run ends at the call once more, and the tool does not run."""
+        url = url_in(tmp_path)
+        with self._waiting(url) as chat:
+            chat.approve("call_m", by="grace", expires=timedelta(microseconds=1))
+        assert self._play_elsewhere(Play(url=url, script=MAIL, prompt=None)).text == ""
+        with EventStore.open(url) as store:
+            chat = store.conversation(CHAT)
+            waiting = [each.call_id for each in pending_approvals(store)]
+            assert waiting == ["call_m"]
+            check(url, chat, ["find_order"])
 
     def test_a_rejected_call_never_runs(self, tmp_path: Path) -> None:
         """The model reads that a person refused the call."""
