@@ -12,8 +12,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from importlib.resources import files
 from itertools import islice
 from threading import Lock
@@ -93,6 +93,7 @@ def web_app(store: EventStore, guard: Guard) -> Starlette:
         ],
         middleware=[Middleware(BaseHTTPMiddleware, dispatch=check)],
         exception_handlers={EventStoreError: pages.failed},
+        lifespan=pages.lifespan,
     )
 
 
@@ -108,6 +109,7 @@ class _Pages:
 
     def __init__(self, store: EventStore, guard: Guard) -> None:
         self._store = store
+        self._own: list[EventStore] = []  # opened where the file was replaced
         self._guard = guard
         self._view = StoreView()
         self._cursor: Cursor | None = None
@@ -125,6 +127,13 @@ class _Pages:
         }
         environment.filters.update(filters)
         self._template = environment.from_string(_text("web.html.jinja"))
+
+    @asynccontextmanager
+    async def lifespan(self, _: Starlette) -> AsyncGenerator[None]:
+        """Close, at the end, the stores that were opened here."""
+        yield
+        for store in self._own:
+            store.close()
 
     def conversations(self, request: Request) -> Response:
         """Return the list of conversations, the newest activity first."""
@@ -237,6 +246,7 @@ class _Pages:
                 self._store = EventStore.open(
                     self._store.url, tenant=self._store.tenant, create=False
                 )
+                self._own.append(self._store)
 
     def failed(self, request: Request, error: Exception) -> Response:
         """Return the page that says why another could not be made; it asks for that again."""

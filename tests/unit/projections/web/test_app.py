@@ -34,13 +34,13 @@ def store(tmp_path: object) -> EventStore:
 
 
 @pytest.fixture
-def client(store: EventStore) -> TestClient:
+def client(store: EventStore) -> Iterator[TestClient]:
     """Return a browser that has opened the address with the token."""
     token = new_token()
     app = web_app(store, Guard(token, frozenset({"here:80"})))
-    browser = TestClient(app, base_url="http://here:80", headers={"Host": "here:80"})
-    assert browser.get(f"/?token={token}").status_code == 200
-    return browser
+    with TestClient(app, base_url="http://here:80", headers={"Host": "here:80"}) as browser:
+        assert browser.get(f"/?token={token}").status_code == 200
+        yield browser
 
 
 def test_pages_go_on_with_the_log(client: TestClient, store: EventStore) -> None:
