@@ -75,6 +75,7 @@ SCENES = {
     "a call fails and is asked again": "test_a_failed_call_is_asked_again",
     "bad arguments": "test_bad_arguments_start_nothing",
     "an approval elsewhere": "test_an_approval_is_granted_elsewhere",
+    "an expired approval": "test_an_approval_that_has_expired_is_asked_for_again",
     "a rejection": "test_a_rejected_call_never_runs",
     "kill -9, then resume": "test_a_killed_run_is_resumed",
     "streaming": "test_a_streamed_run_is_recorded",
