@@ -13,7 +13,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Generator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from importlib.resources import files
 from itertools import islice
 from threading import Lock
@@ -109,7 +109,7 @@ class _Pages:
 
     def __init__(self, store: EventStore, guard: Guard) -> None:
         self._store = store
-        self._own: list[EventStore] = []  # opened where the file was replaced
+        self._own = ExitStack()  # the stores that were opened where the file was replaced
         self._guard = guard
         self._view = StoreView()
         self._cursor: Cursor | None = None
@@ -131,9 +131,8 @@ class _Pages:
     @asynccontextmanager
     async def lifespan(self, _: Starlette) -> AsyncGenerator[None]:
         """Close, at the end, the stores that were opened here."""
-        yield
-        for store in self._own:
-            store.close()
+        with self._own:
+            yield
 
     def conversations(self, request: Request) -> Response:
         """Return the list of conversations, the newest activity first."""
@@ -243,10 +242,8 @@ class _Pages:
             self._view, self._cursor = StoreView(), None
         if is_replaced:  # the connection may be to a file that is not there any more
             with suppress(EventStoreError):
-                self._store = EventStore.open(
-                    self._store.url, tenant=self._store.tenant, create=False
-                )
-                self._own.append(self._store)
+                opened = EventStore.open(self._store.url, tenant=self._store.tenant, create=False)
+                self._store = self._own.enter_context(opened)
 
     def failed(self, request: Request, error: Exception) -> Response:
         """Return the page that says why another could not be made; it asks for that again."""
