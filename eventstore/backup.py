@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from os import urandom
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
@@ -12,6 +13,7 @@ from eventstore.append.event_ids import event_ids
 from eventstore.domain.codec import decode, encode
 from eventstore.domain.events import Recorded, ToolApproved, ToolPending, UnknownEvent
 from eventstore.domain.fingerprint import parse
+from eventstore.domain.redaction import SALT_BYTES
 from eventstore.errors import VersionConflict
 from eventstore.storage.interface import Append, Draft
 
@@ -78,6 +80,7 @@ class StoredEvent(NamedTuple):
             mark is not None and _brings_arguments(recorded.event),
             id_given=bool(event_id),
             occurred_at=recorded.occurred_at,
+            salt=urandom(SALT_BYTES),
         )
 
 

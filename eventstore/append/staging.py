@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Callable, Mapping, Sequence
+from os import urandom
 from typing import Any, NamedTuple, get_args
 
 import msgspec
@@ -36,6 +37,7 @@ from eventstore.domain.lifecycle import DECISIONS, check_decision
 from eventstore.domain.lifecycle import STEPS as EVOLVE_BY_TAG
 from eventstore.domain.messages import Opaque, result_parts
 from eventstore.domain.nesting import too_deep
+from eventstore.domain.redaction import SALT_BYTES
 from eventstore.domain.tool import Tool
 from eventstore.errors import UnencodableEvent, UnhashableArguments
 from eventstore.storage.interface import Draft
@@ -107,6 +109,7 @@ def stage_events(
                 begins,
                 ids_given,
                 occurred_at,
+                urandom(SALT_BYTES),
             )
         )
         kept.append(event)

@@ -8,6 +8,8 @@ A stored event is a tag, a schema version and a JSON object. Reading is tolerant
 4. Values nest 200 levels deep at most (see `eventstore.domain.nesting`). What an older version has
    stored below them is read as its text; arguments that go so deep are read as text as a whole, as
    they are stored today.
+5. Of a payload that was redacted, only what its marker keeps is read; see
+   `eventstore.domain.redaction`.
 """
 
 from __future__ import annotations
@@ -34,6 +36,7 @@ from eventstore.domain.nesting import (
     too_deep,
     with_texts,
 )
+from eventstore.domain.redaction import is_marker, stand_in
 from eventstore.errors import UnencodableEvent
 
 E = TypeVar("E", bound=Event)
@@ -186,6 +189,11 @@ def stored_levels(tag: str) -> int:
 def decode(tag: str, schema: int, payload: str | bytes) -> Event:
     """Return the event of a stored payload: an `UnknownEvent` if this version cannot read it."""
     try:
+        if is_marker(payload):
+            shown = stand_in(tag, payload)
+            if shown is None:
+                return UnknownEvent(_text(tag), schema, _text(payload))
+            return decode(tag, schema, shown)
         if nests_too_deeply(payload, stored_levels(tag)):
             return _decode_deep(tag, schema, payload)
         if schema == SCHEMAS.get(tag):

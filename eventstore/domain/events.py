@@ -18,6 +18,7 @@ import msgspec
 from eventstore.domain.calls import FunctionCall, FunctionResponse
 from eventstore.domain.failure import Failure
 from eventstore.domain.messages import Part
+from eventstore.domain.redaction import is_marker
 from eventstore.domain.usage import Usage
 
 
@@ -370,8 +371,30 @@ class RunEnded(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     failure: Failure | None = None
 
 
-REDACTED_PREFIX = '{"redacted":"'
-"""How the payload of a redacted event begins; 32 hex digits follow, the digest of what it was."""
+class RedactedPayload(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """An event whose payload was redacted: its `version`, its call, and the digest of its marker.
+
+    See `eventstore.domain.redaction`.
+    """
+
+    version: int
+    marker: str
+    call_id: str | None = None
+
+
+class PayloadsRedacted(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """Payloads of events before it were redacted: by whom, why, and by which rule.
+
+    `paths` are those of the members that are gone, where the rest of the payloads stayed.
+    """
+
+    tag: ClassVar[str] = "redacted"
+    schema: ClassVar[int] = 1
+    by: str
+    payloads: tuple[RedactedPayload, ...]
+    reason: str | None = None
+    rule: str | None = None
+    paths: tuple[str, ...] = ()
 
 
 class UnknownEvent(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -393,7 +416,7 @@ class UnknownEvent(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     @property
     def is_redacted(self) -> bool:
         """Whether its payload was redacted, and the digest that it kept is the right one."""
-        return not self.damage and self.payload.startswith(REDACTED_PREFIX)
+        return not self.damage and is_marker(self.payload)
 
     @property
     def problem(self) -> str | None:
@@ -404,7 +427,7 @@ class UnknownEvent(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
             return None
         name = f"{self.tag} (schema {self.schema})"
         if self.is_redacted:
-            return f"{name} cannot be read: it was redacted with members that its form requires"
+            return f"{name} cannot be read: its payload is a marker that is not as it was written"
         if self.is_newer:
             return f"{name} is of a newer version of toolledger: upgrade to read it"
         return f"{name} cannot be read: it is damaged"
@@ -436,6 +459,7 @@ Event = (
     | UsageLimitBreach
     | RunStarted
     | RunEnded
+    | PayloadsRedacted
     | UnknownEvent
 )
 """Anything that is stored in a conversation."""
@@ -476,7 +500,8 @@ class Recorded(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     `lane` and `position` are those in the store, `version` in its conversation (1, 2, 3 … without
     gaps). `event_id` is a UUID as 32 hex digits, `recorded_at` microseconds since 1970 UTC.
     `call_id` and `fingerprint` (of the arguments in force) are None if no call is concerned.
-    `occurred_at` is the time at the event's source, in microseconds, where that is known.
+    `occurred_at` is the time at the event's source, in microseconds, where that is known. `redacted`
+    is the digest of its marker, in hex, where the payload of the event was redacted.
     """
 
     lane: int
@@ -489,6 +514,7 @@ class Recorded(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     fingerprint: str | None
     event: Event
     occurred_at: int | None = None
+    redacted: str | None = None
 
     @property
     def time(self) -> int:

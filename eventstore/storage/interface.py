@@ -22,6 +22,7 @@ class Draft(msgspec.Struct, frozen=True, gc=False):
     brought it into the conversation, which is what a search by fingerprint finds. `id_given` says
     that the caller gave the id, which `known_ids` then finds. `recorded_at` is the store's time,
     `occurred_at` that of the event's source where it is known; both in microseconds since 1970 UTC.
+    `salt` are 16 random bytes, which a redaction deletes with the payload.
     """
 
     event_id: bytes
@@ -33,6 +34,33 @@ class Draft(msgspec.Struct, frozen=True, gc=False):
     begins: bool = False
     id_given: bool = False
     occurred_at: int | None = None
+    salt: bytes = b""
+
+
+class StoredPayload(msgspec.Struct, frozen=True, gc=False):
+    """What a redaction must know of a stored event.
+
+    `salt` is empty for an event of an older version, and for one that is redacted already.
+    """
+
+    version: int
+    tag: str
+    schema: int
+    payload: bytes
+    fingerprint: bytes | None
+    salt: bytes
+
+
+class Rewrite(msgspec.Struct, frozen=True, gc=False):
+    """A marker for the payload of a stored event, whose salt is deleted.
+
+    With `fingerprint`, that of the event, the fingerprint is deleted, too, and its row in the
+    index.
+    """
+
+    version: int
+    marker: bytes
+    fingerprint: bytes | None = None
 
 
 class Append(msgspec.Struct):
@@ -41,6 +69,7 @@ class Append(msgspec.Struct):
     `as_of` is the lane position up to which that state is known to be current. A storage decides
     nothing itself: `rebase` takes the events that others have written to the conversation since
     `version` (none is possible), and returns the drafts to store instead. An empty answer is legal.
+    `rewrites` are done in the same transaction, where there are drafts: the record of a redaction.
     """
 
     conversation_id: str
@@ -48,6 +77,7 @@ class Append(msgspec.Struct):
     as_of: int
     drafts: Sequence[Draft]
     rebase: Callable[[Sequence[Recorded]], Sequence[Draft]]
+    rewrites: Sequence[Rewrite] = ()
 
 
 class Appended(msgspec.Struct, frozen=True, gc=False):
@@ -122,6 +152,10 @@ class Storage(Protocol):
         self, after: Mapping[int, int], limit: int | None = None
     ) -> Iterator[Sequence[Recorded]]:
         """Yield the same as `feed`, many at a time, with headers in place of the events."""
+        ...
+
+    def payloads(self, conversation_id: str) -> Iterator[StoredPayload]:
+        """Yield the payloads of a conversation as they are stored, in order, in bounded memory."""
         ...
 
     def by_fingerprint(self, digest: bytes) -> Iterator[Recorded]:

@@ -67,6 +67,7 @@ class PostgresqlSingleStatement:
             or version != request.version
             or name in written.contested
             or request.drafts[0].id_given
+            or request.rewrites
         ):
             return None
         prepared = self._statements()

@@ -22,15 +22,16 @@ from eventstore.domain.codec import decode, stored_levels
 from eventstore.domain.events import ToolApproved, ToolPending
 from eventstore.domain.fingerprint import slice_of
 from eventstore.domain.nesting import nests_too_deeply
+from eventstore.domain.redaction import is_marker
 from eventstore.errors import StoreCorrupt, UnhashableArguments
 from eventstore.storage.chain import (
     StoredRow,
     conversation_digest,
-    is_redacted,
     is_sound_store,
     row_problem,
 )
 from eventstore.storage.interface import Damage
+from eventstore.storage.markers import Markers
 
 if TYPE_CHECKING:
     from eventstore.domain.calls import FunctionCall
@@ -85,6 +86,7 @@ class _LaneCheck:
         self._head = head
         self._listed: dict[object, _Listed] = {}
         self._versions: dict[object, object] = {}  # of the conversations, as far as they are read
+        self._markers = Markers()
 
     def run(self) -> Iterator[Damage]:
         """Yield what is wrong."""
@@ -95,9 +97,12 @@ class _LaneCheck:
         for rows in self._reader.chunks(self._sql.events, self._lane):
             for row in map(StoredRow._make, rows):
                 yield from self._event(row, last)
+                self._markers.take(row)
                 last = row.position
         for key in self._listed.keys() - self._versions.keys():
             yield self._damage(None, key, None, "the conversation is listed, and has no event")
+        for key, version, problem in self._markers.problems():
+            yield self._damage(None, key, version, problem)
         yield from self._strays()
         yield from self._verify_head(last)
 
@@ -187,7 +192,7 @@ def _has_its_fingerprint(row: StoredRow) -> bool:
     if not isinstance(payload, bytes | bytearray) or not isinstance(schema, int):
         return True
     name = tag.decode()
-    if is_redacted(payload) or nests_too_deeply(bytes(payload), stored_levels(name)):
+    if is_marker(payload) or nests_too_deeply(bytes(payload), stored_levels(name)):
         return True  # the arguments are gone, or are read as text
     event = decode(name, schema, bytes(payload))
     if isinstance(event, ToolPending):

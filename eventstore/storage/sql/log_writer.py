@@ -118,12 +118,26 @@ class LogWriter:
                 digests = chained(previous, version, drafts)
                 digest = digests[-1]
                 self._insert(cursor, self._sql, [Batch(key, base, version, drafts, digests)])
+            if request.rewrites:
+                self._rewrite(cursor, key, request)
             notes.digests = {name: (version + len(drafts), digest)}
             notes.anchors = {lane: (end, drafts[-1].event_id.hex(), drafts[-1].recorded_at)}
         self._counters.advance(cursor, {lane: base + claimed}, {lane: end}, notes)
         if version == request.version:  # no other writer came between
             self._written.contested.discard(name)
         return Appended(lane, version + len(drafts), end)
+
+    def _rewrite(self, cursor: DBAPICursor, key: Key, request: Append) -> None:
+        """Put markers in the place of payloads, and delete their salts."""
+        for each in request.rewrites:
+            at = (*key, each.version)
+            cursor.execute(self._sql.redact, (each.marker.decode(), *at))
+            if cursor.rowcount != 1:
+                digest_read(None, request.conversation_id, each.version)  # raises
+            if each.fingerprint is not None:
+                cursor.execute(self._sql.forget_mark, at)
+                mark = bytearray(each.fingerprint)
+                cursor.execute(self._sql.unindex, (key[0], mark, key[1], each.version))
 
     def _insert_one(
         self,
@@ -219,6 +233,8 @@ class LogWriter:
             previous = group.digests.get(name) or self._digest_at(cursor, key, name, version)
             digests = chained(previous, version, drafts)
             group.digests[name] = digests[-1]
+            if request.rewrites:
+                self._rewrite(cursor, key, request)
             group.batches.append(Batch(key, end, version, drafts, digests))
         group.versions[name] += len(drafts)
         group.ends[lane] += len(drafts)

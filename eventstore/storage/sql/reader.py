@@ -13,6 +13,7 @@ from eventstore.domain.event_headers import HEADER_DECODERS
 from eventstore.domain.fingerprint import render
 from eventstore.errors import StoreCorrupt
 from eventstore.storage.chain import StoredRow, conversation_digest, problems
+from eventstore.storage.interface import StoredPayload
 from eventstore.storage.sql.rows import BEFORE_ALL, anchors_by_lane, check_first, recorded
 from eventstore.storage.sql.statements import CheckStatements
 
@@ -155,6 +156,23 @@ class LogReader:
                 "`toolledger verify`, and restore the database from a copy"
             )
         )
+
+    def payloads(self, conversation_id: str) -> Iterator[StoredPayload]:
+        """Yield the payloads of a conversation as they are stored; see `Storage.payloads`."""
+        with self.connections.cursor() as cursor:
+            key = self._keys.find(cursor, conversation_id)
+        if key is None:
+            return
+        for rows in self.chunks(self._sql.payloads, *key):
+            for version, tag, schema, payload, mark, salt in rows:
+                yield StoredPayload(
+                    version,
+                    tag,
+                    schema,
+                    bytes(payload),
+                    None if mark is None else bytes(mark),
+                    b"" if salt is None else bytes(salt),
+                )
 
     def by_fingerprint(self, digest: bytes) -> Iterator[Recorded]:
         """Yield the events of all calls with these arguments; see `Storage.by_fingerprint`."""

@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from eventstore.domain.anchors import anchor
-from eventstore.domain.codec import DECODERS, Decoders, decode, stored_levels
+from eventstore.domain.codec import AS_STORED, DECODERS, Decoders, decode, stored_levels
 from eventstore.domain.events import Recorded, UnknownEvent
 from eventstore.domain.fingerprint import PREFIX
 from eventstore.domain.nesting import SHALLOW_SIZE, nests_too_deeply
+from eventstore.domain.redaction import is_marker, marker_digest
 from eventstore.errors import StoreCorrupt
 from eventstore.storage.interface import Draft
 
@@ -43,6 +44,7 @@ EventRow = tuple[
     bytearray | str | None,
     bytearray,
     str,
+    bytearray | str | None,
 ]
 """The columns of an event, in the order of the table's; a text stands for NULL (`Backend.null`)."""
 
@@ -52,6 +54,9 @@ MarkRow = tuple[int, bytearray, int, int]
 IdRow = tuple[int, int, bytearray, int]
 """The columns of the table of given ids."""
 
+
+_MAYBE_MARKER = ("c", ord("c"))
+"""The sixth character or byte of a marker, which few payloads have there: a look at it is cheap."""
 
 BEFORE_ALL = -(2**31)
 """A version below all that the column's 32 bits hold, so below a damaged one, too."""
@@ -68,7 +73,7 @@ def event_row(
     null: str | None = None,
 ) -> EventRow:
     """Return the row of a draft that has a place and a digest; `null` stands for NULL."""
-    mark, occurred_at = draft.fingerprint, draft.occurred_at
+    mark, occurred_at, salt = draft.fingerprint, draft.occurred_at, draft.salt
     return (
         lane,
         position,
@@ -82,6 +87,7 @@ def event_row(
         null if mark is None else bytearray(mark),
         bytearray(digest),
         draft.payload.decode(),
+        bytearray(salt) if salt else null,
     )
 
 
@@ -167,20 +173,26 @@ def recorded(
     # The loop that every event read goes through: nothing is called that need not be.
     found: list[Recorded] = []
     unknown: list[int] = []
+    markers: dict[int, str | bytes] = {}
+    as_stored = decoders is AS_STORED
     position = None
     try:
         for position, key, version, event_id, at, occurred, tag, schema, mark, payload in rows:
             event: Any
             _ = version + at  # raises TypeError where one of them is not a number
             try:
+                if payload[5] in _MAYBE_MARKER and is_marker(payload) and not as_stored:
+                    raise ValueError  # noqa: TRY301 - it is read below, as few are
                 if len(payload) > SHALLOW_SIZE and nests_too_deeply(payload, stored_levels(tag)):
                     event = decode(tag, schema, payload)
                 else:
                     event = decoders[tag, schema](payload)
-            except Exception:  # noqa: BLE001 - an older schema, another's tag, damage
+            except Exception:  # noqa: BLE001 - an older schema, another's tag, a marker, damage
                 event = decode(tag, schema, payload)
                 if type(event) is UnknownEvent:
                     unknown.append(len(found))
+                if is_marker(payload):
+                    markers[len(found)] = payload
             found.append(
                 Recorded(
                     lane,
@@ -197,6 +209,9 @@ def recorded(
             )
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise unreadable(lane, position) from error
+    for place, marker in markers.items():
+        stored = marker.encode() if isinstance(marker, str) else bytes(marker)
+        found[place] = replace(found[place], redacted=marker_digest(stored))
     if unknown:
         _mark_damaged(lane, found, unknown, judge)
     return found

@@ -11,15 +11,18 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from sqlalchemy import (
     ColumnElement,
+    Delete,
     Insert,
     Integer,
     Select,
     Update,
     and_,
     bindparam,
+    delete,
     func,
     insert,
     literal_column,
+    null,
     select,
     update,
 )
@@ -85,6 +88,10 @@ class Statements:
         self.insert = text(insert_event(backend.null, bindparam), *tables.events.c.keys())
         self.index = text(insert(tables.fingerprints), *tables.fingerprints.c.keys())
         self.insert_id = text(insert(tables.event_ids), *tables.event_ids.c.keys())
+        self.redact = text(_redact(), "payload", "at", "key", "version")
+        self.forget_mark = text(_forget_mark(), "at", "key", "version")
+        self.unindex = text(_unindex(), "at", "digest", "key", "version")
+        self.payloads = text(_page(_payloads(backend)), "at", "key", "after", "most")
         self.digest = text(_at_version(_e.chain), "at", "key", "version")
         self.event_id = text(_at_version(_e.event_id), "at", "key", "version")
         self.tail = text(_tail(columns), "at", "key", "after")
@@ -234,6 +241,7 @@ def _checked(backend: Backend) -> Rows:
         previous.chain,
         _i.version,
         _f.version,
+        _e.salt,
     )
     before = and_(
         previous.lane == _e.lane,
@@ -320,6 +328,38 @@ def _advance() -> Update:
         .where(_l.lane == bindparam("at"), _l.position == bindparam("last"))
         .values(position=bindparam("to"))
     )
+
+
+def _at_key() -> ColumnElement[bool]:
+    return and_(
+        _e.lane == bindparam("at"),
+        _e.conversation == bindparam("key"),
+        _e.version == bindparam("version"),
+    )
+
+
+def _redact() -> Update:
+    values = {_e.payload: bindparam("payload"), _e.salt: null()}
+    return update(tables.events).where(_at_key()).values(values)
+
+
+def _forget_mark() -> Update:
+    return update(tables.events).where(_at_key()).values({_e.fingerprint: null()})
+
+
+def _unindex() -> Delete:
+    return delete(tables.fingerprints).where(
+        _f.lane == bindparam("at"),
+        _f.fingerprint == bindparam("digest"),
+        _f.conversation == bindparam("key"),
+        _f.version == bindparam("version"),
+    )
+
+
+def _payloads(backend: Backend) -> Rows:
+    """Return what is read of payloads to redact them; see `StoredPayload`."""
+    payload = backend.payload_as_bytes(_e.payload)
+    return _tail((_e.version, _e.tag, _e.schema, payload, _e.fingerprint, _e.salt))
 
 
 def _head(backend: Backend) -> Rows:

@@ -76,6 +76,7 @@ class SqlStorage:
         self.feed = reader.feed
         self.headers = reader.headers
         self.as_stored = reader.as_stored
+        self.payloads = reader.payloads
         self.by_fingerprint = reader.by_fingerprint
         self.conversations = reader.conversations
         self.versions = reader.versions

@@ -61,6 +61,7 @@ class SqliteSingleStatement:
             or known[0] != request.version
             or len(request.drafts) != 1
             or request.drafts[0].id_given
+            or request.rewrites
             or cursor is None
             or connections.in_transaction
         ):

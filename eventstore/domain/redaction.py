@@ -1,0 +1,215 @@
+"""Markers: what stands in the place of a payload that was redacted.
+
+1. A marker is a JSON object that begins with `redacted`, the digest of the payload that it replaces,
+   in hex: 64 digits, or 32 where the row had no salt. See `eventstore.storage.chain`.
+2. Of a payload that is gone as a whole it keeps identifiers and numbers alone: those of `Marker`.
+   The text of the event is shown as `REDACTED`, whatever else may stand in a marker.
+3. Of a payload of which parts are gone it keeps the rest, with `REDACTED` in the place of what is
+   gone, and a random `nonce`, so that its digest tells nothing of what is kept.
+4. What is not exactly as this module writes it is no marker: nothing of it is read.
+5. The digest of each marker is in a `PayloadsRedacted` event of its conversation. So a marker that
+   was changed, or that nobody recorded, is found.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from hashlib import blake2b
+from typing import Any
+
+import msgspec
+
+SALT_BYTES = 16
+SALTED_DIGEST_BYTES = 32
+
+REDACTED = "[redacted]"
+"""What is shown in the place of a text that was redacted."""
+
+REDACTED_PREFIX = '{"redacted":"'
+_PREFIX = REDACTED_PREFIX.encode()
+_DIGITS = (32, 2 * SALTED_DIGEST_BYTES)
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Marker(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, forbid_unknown_fields=True):
+    """What a marker holds: the digest of the payload, and identifiers of the event.
+
+    `name` is that of the tool; `word` is the kind of a failure, the source of a rejection, or the
+    reason for which a run ended. `kept` is the payload without what is gone, where that is a part of it.
+    """
+
+    redacted: str
+    call_id: str | None = None
+    attempt: int = 0
+    name: str | None = None
+    role: str | None = None
+    turn: int | None = None
+    index: int = 0
+    calls: int = 0
+    provider_call_id: str | None = None
+    imported: bool = False
+    word: str | None = None
+    nonce: str | None = None
+    kept: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+
+
+_decode = msgspec.json.Decoder(Marker).decode
+
+
+def whole_marker(digest: bytes, event: Any) -> bytes:
+    """Return the marker for the whole payload of an event."""
+    members = _MEMBERS.get(event.tag)
+    marker = Marker(digest.hex())
+    if members is not None:
+        marker = msgspec.structs.replace(marker, **members(event))
+    return _encode(marker)
+
+
+def partial_marker(digest: bytes, kept: bytes) -> bytes:
+    """Return the marker for a payload of which `kept` stays."""
+    return _encode(Marker(digest.hex(), nonce=os.urandom(16).hex(), kept=msgspec.Raw(kept)))
+
+
+def marker_digest(marker: bytes) -> str:
+    """Return the digest of a marker, as the record of its redaction has it: 32 hex digits.
+
+    It covers what is behind the payload's digest, which the event's own digest covers.
+    """
+    rest = marker[len(_PREFIX) :].partition(b'"')[2]
+    return blake2b(rest, digest_size=16, person=b"toolledger/mark").hexdigest()
+
+
+def is_marker(payload: str | bytes | bytearray) -> bool:
+    """Return whether a payload stands for one that was redacted."""
+    return payload.startswith(REDACTED_PREFIX if isinstance(payload, str) else _PREFIX)
+
+
+def kept_digest(payload: bytes) -> bytes | None:
+    """Return the digest that a marker keeps; None for what is no marker."""
+    if not payload.startswith(_PREFIX):
+        return None
+    digits, _, rest = payload[len(_PREFIX) :].partition(b'"')
+    if len(digits) not in _DIGITS or not rest:
+        return None
+    try:
+        return bytes.fromhex(digits.decode())
+    except ValueError:
+        return None
+
+
+def parsed_marker(payload: str | bytes) -> Marker | None:
+    """Return what a marker holds; None for one that is not as this module writes it."""
+    stored = payload.encode() if isinstance(payload, str) else bytes(payload)
+    try:
+        marker = _decode(stored)
+    except (ValueError, RecursionError):  # the errors of msgspec are ValueErrors
+        return None
+    partial = marker.kept is not msgspec.UNSET
+    if kept_digest(stored) is None or _encode(marker) != stored or partial != bool(marker.nonce):
+        return None
+    return marker
+
+
+def stand_in(tag: str, payload: str | bytes) -> bytes | None:
+    """Return the payload that is read in the place of a marker; None where none can be made."""
+    marker = parsed_marker(payload)
+    if marker is None:
+        return None
+    if marker.kept is not msgspec.UNSET:
+        return bytes(marker.kept)
+    shown = _SHOWN.get(tag)
+    return None if shown is None else _encode(shown(marker))
+
+
+def _failure(marker: Marker) -> dict[str, Any]:
+    return {"kind": marker.word or "internal", "message": REDACTED}
+
+
+def _pending(marker: Marker) -> dict[str, Any]:
+    call = {"name": marker.name or REDACTED, "arguments": None, "id": marker.call_id}
+    return {
+        "call": {**call, "raw": REDACTED},
+        "provider_call_id": marker.provider_call_id,
+        "turn": marker.turn,
+        "index": marker.index,
+        "imported": marker.imported,
+    }
+
+
+def _message(marker: Marker) -> dict[str, Any]:
+    has_parts = marker.role != "tool" or marker.call_id is not None
+    return {
+        "role": marker.role,
+        "parts": [{"type": "text", "text": REDACTED}] if has_parts else [],
+        "turn": marker.turn,
+        "calls": marker.calls,
+        "call_id": marker.call_id,
+    }
+
+
+def _attempt(marker: Marker) -> dict[str, Any]:
+    return {"call_id": marker.call_id, "attempt": marker.attempt}
+
+
+def _completed(marker: Marker) -> dict[str, Any]:
+    response = {"name": marker.name or REDACTED, "result": REDACTED, "id": marker.call_id}
+    return {**_attempt(marker), "response": response}
+
+
+_SHOWN: Mapping[str, Callable[[Marker], dict[str, Any]]] = {
+    "pending": _pending,
+    "approved": lambda marker: {"call_id": marker.call_id},
+    "running": _attempt,
+    "paused": _attempt,
+    "completed": _completed,
+    "failed": lambda marker: {**_attempt(marker), "failure": _failure(marker)},
+    "ended_late": lambda marker: {**_attempt(marker), "reason": REDACTED},
+    "rejected": lambda marker: {
+        "call_id": marker.call_id,
+        "reason": REDACTED,
+        "source": marker.word or REDACTED,
+    },
+    "message": _message,
+    "hook_raised": lambda marker: {
+        "hook": REDACTED,
+        "asked": REDACTED,
+        "failure": _failure(marker),
+        "call_id": marker.call_id,
+    },
+    "run_ended": lambda marker: {"reason": marker.word or REDACTED},
+}
+"""Tag to what is read of an event whose payload is gone."""
+
+
+def _members_of_call(event: Any) -> dict[str, Any]:
+    return {"call_id": event.call_id, "attempt": getattr(event, "attempt", 0)}
+
+
+_MEMBERS: Mapping[str, Callable[[Any], dict[str, Any]]] = {
+    **dict.fromkeys(("approved", "running", "paused", "ended_late"), _members_of_call),
+    "failed": lambda event: {**_members_of_call(event), "word": str(event.failure.kind)},
+    "pending": lambda event: {
+        "call_id": event.call_id,
+        "name": event.call.name,
+        "turn": event.turn,
+        "index": event.index,
+        "provider_call_id": event.provider_call_id,
+        "imported": event.imported,
+    },
+    "completed": lambda event: {**_members_of_call(event), "name": event.response.name},
+    "rejected": lambda event: {"call_id": event.call_id, "word": event.source},
+    "message": lambda event: {
+        "role": event.role,
+        "turn": event.turn,
+        "calls": event.calls,
+        "call_id": event.call_id,
+    },
+    "hook_raised": lambda event: {"call_id": event.call_id, "word": str(event.failure.kind)},
+    "run_ended": lambda event: {"word": event.reason},
+}
+"""Tag to the members that a marker keeps of an event; the same tags as in `_SHOWN`."""
+
+TAGS_WITH_TEXT = frozenset(_SHOWN)
+"""The tags of the events that can be redacted: the others hold identifiers and numbers alone."""

@@ -1,0 +1,256 @@
+"""What is forgotten, kept and proven: salts, archives, subjects and seals.
+
+1. An event that is written from now on has a salt, which its digest covers; see
+   `eventstore.storage.chain`. Rows that are there already have none, and stay as they are.
+2. Nothing is rewritten, and no process has to end: one that still has the old version open reads
+   and appends as before, its events without a salt.
+3. On PostgreSQL, MariaDB and MySQL the table of events is locked for as long as it takes to note a
+   column. The lock is waited for briefly, several times, so that others are not kept waiting
+   behind it.
+4. The way back gives each event a digest without a salt, in one transaction. A log is as whole after
+   it as before. What was archived does not come back by it, and seals are lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+from alembic import context, op
+from sqlalchemy.dialects import mysql
+
+from eventstore.storage.brief_locks import tried_briefly
+from eventstore.storage.chain import StoredRow, conversation_digest, digests_of, unsalted
+
+revision = "0003"
+down_revision = "0002"
+branch_labels = None
+depends_on = None
+
+BIG = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+HASH = sa.LargeBinary().with_variant(mysql.BINARY(16), "mysql", "mariadb")
+HASH_32 = sa.LargeBinary().with_variant(mysql.BINARY(32), "mysql", "mariadb")
+
+EVENTS, DIGESTS = "toolledger_events", "toolledger_digests"
+NEW_TABLES = ("archived_events", "archives", "subjects", "seals")
+CHUNK_ROWS = 2000
+
+
+def upgrade() -> None:
+    """Add the column of salts, and the tables."""
+    connection = op.get_bind()
+    if not has_column(connection, EVENTS, "salt"):
+        tried_briefly(connection, lambda: op.add_column(EVENTS, sa.Column("salt", HASH)))
+    there = set(sa.inspect(connection).get_table_names())
+    for name, columns, key, options in tables():
+        if name not in there:
+            key_columns = sa.PrimaryKeyConstraint(*key, name=f"{name}_pk")
+            op.create_table(name, *columns, key_columns, **options)
+
+
+def downgrade() -> None:
+    """Take the salts out of the digests, and drop the column and the tables."""
+    connection = op.get_bind()
+    if sa.inspect(connection).has_table("toolledger_archives"):
+        archived = run("SELECT COUNT(*) FROM toolledger_archives").scalar()
+        if archived:
+            raise ValueError(
+                f"{archived} conversations are archived, which revision 0002 cannot know: restore "
+                "them first, with `toolledger restore`"
+            )
+    if has_column(connection, EVENTS, "salt"):
+        remove_salts(connection)
+        tried_briefly(connection, lambda: op.drop_column(EVENTS, "salt"))
+    for name in NEW_TABLES:
+        run(f"DROP TABLE IF EXISTS toolledger_{name}")
+
+
+def tables() -> Iterator[tuple[str, list[sa.Column[Any]], Sequence[str], dict[str, Any]]]:
+    """Yield the new tables: name, columns, key and options."""
+
+    def column(name: str, kind: Any) -> sa.Column[Any]:
+        return sa.Column(name, kind, autoincrement=False, nullable=False)
+
+    rowless = {"sqlite_with_rowid": False, **options()}
+    yield (
+        "toolledger_archived_events",
+        [
+            column("lane", sa.Integer),
+            column("position", BIG),
+            column("conversation", BIG),
+            column("version", sa.Integer),
+            column("chain", HASH),
+            column("payload_digest", HASH_32),
+        ],
+        ("lane", "position"),
+        rowless,
+    )
+    yield (
+        "toolledger_archives",
+        [
+            column("lane", sa.Integer),
+            column("conversation", BIG),
+            column("version", sa.Integer),
+            column("archived_at", BIG),
+            column("place", sa.Text()),
+        ],
+        ("lane", "conversation"),
+        options(),
+    )
+    yield (
+        "toolledger_subjects",
+        [
+            column("lane", sa.Integer),
+            column("subject", HASH),
+            column("conversation", BIG),
+            column("version", sa.Integer),
+        ],
+        ("lane", "subject", "conversation", "version"),
+        rowless,
+    )
+    yield (
+        "toolledger_seals",
+        [
+            column("lane", sa.Integer),
+            column("previous", BIG),
+            column("size", BIG),
+            column("root", HASH_32),
+            column("edge", sa.LargeBinary()),
+            column("note", sa.Text()),
+        ],
+        ("lane", "previous"),
+        options(),
+    )
+
+
+def remove_salts(connection: sa.Connection) -> None:
+    """Give the events of each conversation with salts the digests that they have without any.
+
+    An event that does not match its digest keeps the one that it has. All is one transaction: each
+    row is sound by the rules of this revision after it, too.
+    """
+    run(f"DROP TABLE IF EXISTS {DIGESTS}")
+    if not run(f"SELECT 1 FROM {EVENTS} WHERE salt IS NOT NULL LIMIT 1").fetchall():
+        redacted = "SELECT 1 FROM toolledger_events WHERE tag = 'redacted' LIMIT 1"
+        if not run(redacted).fetchall():
+            return
+    op.create_table(
+        DIGESTS,
+        sa.Column("lane", sa.Integer, nullable=False),
+        sa.Column("position", BIG, nullable=False),
+        sa.Column("digest", HASH, nullable=False),
+        sa.Column("marker", sa.Text().with_variant(mysql.LONGTEXT(), "mysql", "mariadb")),
+        sa.PrimaryKeyConstraint("lane", "position", name="toolledger_digests_pk"),
+        sqlite_with_rowid=False,
+        **options(),
+    )
+    table = sa.table(DIGESTS, *map(sa.column, ("lane", "position", "digest", "marker")))
+    for rows in new_digests(connection):
+        connection.execute(table.insert(), rows)
+    of_row = f"FROM {DIGESTS} d WHERE d.lane = {EVENTS}.lane AND d.position = {EVENTS}.position"
+    if connection.dialect.name in ("mysql", "mariadb"):
+        run(
+            f"UPDATE {EVENTS} e JOIN {DIGESTS} d ON d.lane = e.lane AND d.position = e.position "
+            "SET e.chain = d.digest, e.payload = COALESCE(d.marker, e.payload), e.salt = NULL"
+        )
+    else:
+        run(
+            f"UPDATE {EVENTS} SET chain = (SELECT d.digest {of_row}), "
+            f"payload = COALESCE((SELECT d.marker {of_row}), payload), salt = NULL"
+        )
+    run(f"DROP TABLE {DIGESTS}")
+
+
+def new_digests(connection: sa.Connection) -> Iterator[list[dict[str, Any]]]:
+    """Yield each event's lane, position and digest without a salt, and its marker if that changes."""
+    lanes = run(f"SELECT lane, COUNT(*) FROM {EVENTS} GROUP BY lane ORDER BY lane").fetchall()
+    total, done = sum(count for _, count in lanes), 0
+    progress = context.config.attributes.get("progress") or (lambda *_: None)
+    for lane, _ in lanes:
+        old: dict[object, bytes] = {}  # of each conversation, the last event's stored digest
+        new: dict[object, bytes] = {}
+        for found in pages(connection, lane):
+            rows: list[dict[str, Any]] = []
+            for *columns, salt, tenant, name in found:
+                row = StoredRow(*columns[:11], None, *columns[11:], salt)
+                first = None
+                if row.version == 1 and tenant is not None:
+                    first = conversation_digest(bytes(tenant), bytes(name))
+                before = first or old.get(row.conversation, bytes(16))
+                begins, given = row.begins is not None, row.id_given is not None
+                digest = stored = bytes(row.digest)  # type: ignore[call-overload]
+                marker = None
+                if stored in digests_of(row, before, begins=begins, id_given=given):
+                    follows = first or new.get(row.conversation, bytes(16))
+                    digest, marker = unsalted(row, follows, begins=begins, id_given=given)
+                old[row.conversation], new[row.conversation] = stored, digest
+                values = (lane, row.position, digest, marker)
+                rows.append(
+                    dict(zip(("lane", "position", "digest", "marker"), values, strict=True))
+                )
+            if rows:
+                yield rows
+            done += len(rows)
+            progress(done, total)
+
+
+def pages(connection: sa.Connection, lane: int) -> Iterator[Sequence[Any]]:
+    """Yield the rows of a lane in the order of their positions, many at a time."""
+    schema = op.get_bind().dialect.identifier_preparer.quote("schema")
+    at = "e.lane + 0" if connection.dialect.name == "sqlite" else "e.lane"  # see `_lane`
+    statement = sa.text(
+        "SELECT e.position, e.conversation, e.version, e.event_id, e.recorded_at, e.occurred_at, "
+        f"{as_bytes('e.tag')}, e.{schema}, e.fingerprint, e.chain, {as_bytes('e.payload')}, "
+        f"i.version, f.version, e.salt, {as_bytes('c.tenant')}, {as_bytes('c.conversation_id')} "
+        f"FROM {EVENTS} e "
+        "LEFT JOIN toolledger_event_ids i ON i.lane = e.lane AND i.conversation = e.conversation "
+        "AND i.event_id = e.event_id AND i.version = e.version "
+        "LEFT JOIN toolledger_fingerprints f ON f.lane = e.lane "
+        "AND f.fingerprint = e.fingerprint AND f.conversation = e.conversation "
+        "AND f.version = e.version "
+        "LEFT JOIN toolledger_conversations c ON e.version = 1 AND c.lane = e.lane "
+        "AND c.conversation = e.conversation "
+        f"WHERE {at} = :lane AND e.position > :after ORDER BY e.position LIMIT :most"
+    )
+    after = 0
+    while True:
+        values = {"lane": lane, "after": after, "most": CHUNK_ROWS}
+        found = connection.execute(statement, values).fetchall()
+        yield found
+        if len(found) < CHUNK_ROWS:
+            return
+        after = found[-1][0]
+
+
+# how databases differ
+
+
+def has_column(connection: sa.Connection, table: str, column: str) -> bool:
+    """Return whether a table has a column."""
+    found = connection.exec_driver_sql(f"SELECT * FROM {table} WHERE 1 = 0")
+    names = list(found.keys())
+    found.close()
+    return column in names
+
+
+def as_bytes(column: str) -> str:
+    """Return the expression that reads text as bytes, whatever they are."""
+    return {
+        "postgresql": f"convert_to({column}, 'UTF8')",
+        "duckdb": f"encode({column})",
+        "mysql": f"CAST({column} AS BINARY)",
+        "mariadb": f"CAST({column} AS BINARY)",
+    }.get(op.get_bind().dialect.name, f"CAST({column} AS BLOB)")
+
+
+def run(statement: str) -> Any:
+    """Run a statement without parameters."""
+    return op.get_bind().exec_driver_sql(statement)
+
+
+def options() -> dict[str, Any]:
+    """Return options for MariaDB and MySQL: a collation that compares case, accents and blanks."""
+    dialect: Any = op.get_bind().dialect
+    binary = "utf8mb4_nopad_bin" if getattr(dialect, "is_mariadb", False) else "utf8mb4_0900_bin"
+    return {"mysql_engine": "InnoDB", "mysql_charset": "utf8mb4", "mysql_collate": binary}
