@@ -13,6 +13,7 @@
     ├── UnhashableArguments      arguments that have no fingerprint
     ├── UnencodableEvent         an event that cannot be written as JSON
     ├── NonResolvedToolError     a call without an answer where one is needed
+    ├── RedactionRefused         what is to be redacted must stay, or is not there
     └── StorageError             the database refused
         ├── StoreClosed          used after close()
         ├── StoreBusy            another writer kept the lock too long
@@ -100,6 +101,10 @@ class IllegalTransition(EventStoreError):
         self.event = event
         self.call_id = call_id
         self.reason = reason
+
+
+class RedactionRefused(EventStoreError):
+    """What is to be redacted must stay for now, or is not there; nothing was redacted."""
 
 
 class UnknownCall(EventStoreError, LookupError):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Self
 
 from eventstore.conversation import Conversation
-from eventstore.domain.events import Recorded
+from eventstore.domain.events import PayloadsRedacted, Recorded
 from eventstore.domain.fingerprint import parse
 from eventstore.session import DEFAULT_SETTINGS, LogSession, SessionSettings
 from eventstore.storage.interface import Damage, Storage
@@ -14,11 +14,13 @@ from eventstore.storage.verification import verify
 from eventstore.subscriptions.feed import Bookmark, Cursor, Feed
 
 if TYPE_CHECKING:
+    import re
     from types import TracebackType
 
     from sqlalchemy import Connection
 
     from eventstore.policies.prices import Prices
+    from eventstore.redaction.redact import Redaction
     from eventstore.session import Session
     from eventstore.subscriptions.subscription import Follow
     from eventstore.subscriptions.waiting import StopSignal
@@ -204,6 +206,54 @@ class EventStore:
             StorageError: the log could not be checked, for example because the server is gone.
         """
         return verify(self.session.storage)
+
+    def redact(  # noqa: PLR0913 - all but the first have names
+        self,
+        conversation_id: str,
+        *,
+        by: str,
+        versions: Iterable[int] = (),
+        calls: Iterable[str] = (),
+        paths: Iterable[str] = (),
+        text: str | re.Pattern[str] = "",
+        reason: str | None = None,
+        rule: str | None = None,
+        dry_run: bool = False,
+    ) -> Redaction:
+        """Take the content out of events that are stored, and record that it was done.
+
+        Chosen are events by their `versions`, all events of `calls`, or of both, or without either
+        the whole conversation. Of these, everything goes, or the members at `paths`
+        (`arguments.card`, `result.rows[*].email`, `parts[0].text`), or a `text` (also as a
+        pattern) wherever it stands. Identifiers, versions, times and digests stay, so that the log
+        is as whole as before. Who did it, why and by which rule is an event of its own.
+
+        A call of which an event was redacted is never started again. With `dry_run` nothing
+        happens, and what would is returned.
+
+        Raises:
+            RedactionRefused: a call is open or in doubt, or there is no such event.
+            ValueError: an argument makes no sense.
+        """
+        from eventstore.redaction.redact import redact
+
+        check_conversation_id(conversation_id)
+        return redact(
+            self.session,
+            conversation_id,
+            by=by,
+            versions=versions,
+            calls=calls,
+            paths=paths,
+            text=text,
+            reason=reason,
+            rule=rule,
+            dry_run=dry_run,
+        )
+
+    def redactions(self) -> Iterator[Recorded]:
+        """Return the events that record redactions, of all conversations, in the feed's order."""
+        return (each for each in self.read() if type(each.event) is PayloadsRedacted)
 
     def accept_loss(self) -> None:
         """Record in the store that it was put back to an older state, and that this is known.

@@ -28,7 +28,7 @@ from eventstore.domain.events import Event, HookAnswer, Recorded, ToolEndedLate,
 from eventstore.domain.fingerprint import render
 from eventstore.domain.tool import Tool
 from eventstore.errors import VersionConflict
-from eventstore.storage.interface import Appended, Draft
+from eventstore.storage.interface import Appended, Draft, Rewrite
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -71,6 +71,8 @@ class Command(msgspec.Struct, Generic[T_co], frozen=True, eq=False):
     event_ids: Sequence[bytes] = ()
     exclusive: bool = False
     """Its decision looks things up in the log, so that it shares no transaction with others."""
+    rewrites: Sequence[Rewrite] = ()
+    """What is redacted with it; see `Append`."""
 
     def with_hooks(self, hooks: tuple[HookAnswer, ...]) -> Command[T_co]:
         """Return the command whose first event says what hooks answered before it."""

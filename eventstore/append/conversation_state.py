@@ -20,6 +20,7 @@ from msgspec import to_builtins
 from msgspec.structs import force_setattr
 
 from eventstore.append.last_turn import LastTurn
+from eventstore.append.redactions import Redactions
 from eventstore.append.tool_fold import LookUp
 from eventstore.domain import codec
 from eventstore.domain.calls import FunctionCall
@@ -27,6 +28,7 @@ from eventstore.domain.equal_calls import SameEffect, stands_in_the_way
 from eventstore.domain.events import (
     TOOL_EVENTS,
     Event,
+    PayloadsRedacted,
     Recorded,
     RunStarted,
     ToolApproved,
@@ -92,6 +94,7 @@ class ConversationState:
         "newest",
         "now",
         "open",
+        "redactions",
         "settled_uncommitted",
         "steps",
         "unreadable",
@@ -113,6 +116,7 @@ class ConversationState:
         self.last_turn = LastTurn()
         self.breached: set[str] = set()
         """The axes of the usage limits that are breached in this run."""
+        self.redactions = Redactions()
         self.steps: dict[str, tuple[str, ...]] = {}
         """The ids of the calls that each step of a run made; see `asked_anew`."""
         self.settled_uncommitted: dict[str, Tool] = {}
@@ -143,6 +147,8 @@ class ConversationState:
             self.version = recorded.version
             self.newest = max(self.newest, recorded.recorded_at)
             event = recorded.event
+            if recorded.redacted is not None:
+                self.redactions.take_marker(recorded, recorded.redacted)
             if recorded.call_id and type(event) in TOOL_EVENTS:
                 self._evolve(recorded)
             self._follow(event, recorded.version, recorded.event_id)
@@ -218,6 +224,8 @@ class ConversationState:
             self.breached.add(event.axis)
         elif type(event) is RunStarted:
             self.breached.clear()
+        elif type(event) is PayloadsRedacted:
+            self.redactions.take_record(event)
         elif type(event) is UnknownEvent:
             self._note_unreadable(version, event)
 
@@ -248,6 +256,17 @@ class ConversationState:
         """Return whether a call may have taken effect, also by a step that cannot be read."""
         is_open = type(tool.status) not in _SETTLED
         return tool.in_doubt or (is_open and self.unreadable is not None)
+
+    def check_start(self, call_id: str) -> None:
+        """Raise an error if a call must not start, for what cannot be read of the conversation.
+
+        Raises:
+            IllegalTransition, StoreCorrupt, SchemaTooNew: see `check_readable` and `Redactions`.
+        """
+        self.check_readable()
+        entry = self.open.get(call_id)
+        status = "Pending" if entry is None else entry.tool.status.name
+        self.redactions.check_start(self.conversation_id, call_id, status)
 
     def check_readable(self) -> None:
         """Raise an error if the conversation has an event that cannot be read: nothing may start.
@@ -315,8 +334,8 @@ def _refused_start(conversation_id: str, version: int, event: UnknownEvent) -> E
     consequence = "so that it is not known what has been started; nothing was started"
     if event.is_redacted:
         return StoreCorrupt(
-            f"{where} ({event.tag!r}) was redacted together with members that its form requires, "
-            f"{consequence}: begin another conversation"
+            f"{where} ({event.tag!r}) has a marker of a redaction that this version did not write, "
+            f"{consequence}: run `toolledger redact` for it, if you know of it"
         )
     if event.is_newer:
         return SchemaTooNew(

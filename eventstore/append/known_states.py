@@ -87,7 +87,9 @@ class KnownStates:
             pending.stored_ids = _stored_ids(pending, storage)
         drafts = self._decided(pending, storage)
         if drafts:
-            request = Append(name, state.version, state.as_of, drafts, pending.rebase)
+            request = Append(
+                name, state.version, state.as_of, drafts, pending.rebase, command.rewrites
+            )
             (appended,) = self._append([request], storage)
             if isinstance(appended, Exception):
                 raise appended

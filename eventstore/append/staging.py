@@ -75,10 +75,10 @@ def stage_events(
             event, payload = as_stored(given)
         else:
             encode, evolve, tag = step
-            if tag == "running":
-                state.check_readable()
             event, payload, digest = encode(given)
             call_id = event.call.id if tag == "pending" else event.call_id
+            if tag == "running":
+                state.check_start(call_id)
             entry = tools.get(call_id) or state.open.get(call_id)
             before = None
             if entry is not None:

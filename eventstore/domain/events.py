@@ -500,8 +500,8 @@ class Recorded(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     `lane` and `position` are those in the store, `version` in its conversation (1, 2, 3 … without
     gaps). `event_id` is a UUID as 32 hex digits, `recorded_at` microseconds since 1970 UTC.
     `call_id` and `fingerprint` (of the arguments in force) are None if no call is concerned.
-    `occurred_at` is the time at the event's source, in microseconds, where that is known. `redacted`
-    is the digest of its marker, in hex, where the payload of the event was redacted.
+    `occurred_at` is the time at the event's source, in microseconds, where that is known.
+    `redacted` is the digest of the marker, in hex, that stands for a payload which was redacted.
     """
 
     lane: int

@@ -1,7 +1,7 @@
 """Markers: what stands in the place of a payload that was redacted.
 
-1. A marker is a JSON object that begins with `redacted`, the digest of the payload that it replaces,
-   in hex: 64 digits, or 32 where the row had no salt. See `eventstore.storage.chain`.
+1. A marker is a JSON object that begins with `redacted`, the digest of the payload that it
+   replaces, in hex: 64 digits, or 32 where the row had no salt. See `eventstore.storage.chain`.
 2. Of a payload that is gone as a whole it keeps identifiers and numbers alone: those of `Marker`.
    The text of the event is shown as `REDACTED`, whatever else may stand in a marker.
 3. Of a payload of which parts are gone it keeps the rest, with `REDACTED` in the place of what is
@@ -37,7 +37,8 @@ class Marker(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, forbid_u
     """What a marker holds: the digest of the payload, and identifiers of the event.
 
     `name` is that of the tool; `word` is the kind of a failure, the source of a rejection, or the
-    reason for which a run ended. `kept` is the payload without what is gone, where that is a part of it.
+    reason for which a run ended. `kept` is the payload without what is gone, where that is a part
+    of it.
     """
 
     redacted: str

@@ -158,6 +158,13 @@ class Storage(Protocol):
         """Yield the payloads of a conversation as they are stored, in order, in bounded memory."""
         ...
 
+    def erase(self) -> tuple[str, ...]:
+        """Clear what the database still holds of payloads that were redacted, as far as it can.
+
+        Returned is what is left, in words, each with the remedy.
+        """
+        ...
+
     def by_fingerprint(self, digest: bytes) -> Iterator[Recorded]:
         """Yield the events of all calls that had these arguments in force, in any conversation."""
         ...

@@ -7,8 +7,8 @@
 3. On PostgreSQL, MariaDB and MySQL the table of events is locked for as long as it takes to note a
    column. The lock is waited for briefly, several times, so that others are not kept waiting
    behind it.
-4. The way back gives each event a digest without a salt, in one transaction. A log is as whole after
-   it as before. What was archived does not come back by it, and seals are lost.
+4. The way back gives each event a digest without a salt, in one transaction. A log is as whole
+   after it as before. It is refused while conversations are archived, and seals are lost.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ def remove_salts(connection: sa.Connection) -> None:
 
 
 def new_digests(connection: sa.Connection) -> Iterator[list[dict[str, Any]]]:
-    """Yield each event's lane, position and digest without a salt, and its marker if that changes."""
+    """Yield the lane and position of each event, its new digest, and its marker if that changes."""
     lanes = run(f"SELECT lane, COUNT(*) FROM {EVENTS} GROUP BY lane ORDER BY lane").fetchall()
     total, done = sum(count for _, count in lanes), 0
     progress = context.config.attributes.get("progress") or (lambda *_: None)
@@ -185,10 +185,8 @@ def new_digests(connection: sa.Connection) -> Iterator[list[dict[str, Any]]]:
                     follows = first or new.get(row.conversation, bytes(16))
                     digest, marker = unsalted(row, follows, begins=begins, id_given=given)
                 old[row.conversation], new[row.conversation] = stored, digest
-                values = (lane, row.position, digest, marker)
-                rows.append(
-                    dict(zip(("lane", "position", "digest", "marker"), values, strict=True))
-                )
+                at = {"lane": lane, "position": row.position}
+                rows.append({**at, "digest": digest, "marker": marker})
             if rows:
                 yield rows
             done += len(rows)

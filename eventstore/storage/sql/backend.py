@@ -26,6 +26,12 @@ if TYPE_CHECKING:
     from eventstore.storage.migrations import Progress
 
 
+COPIES_REMAIN = (
+    "backups, replicas and exports that were made before hold it still: destroy them, and make new "
+    "ones"
+)
+
+
 class Limits(msgspec.Struct, frozen=True):
     """How much a storage reads at once, and how much it keeps in memory."""
 
@@ -68,6 +74,9 @@ class Backend(ABC):
     A database without row locks must let only one transaction write, from `begin` or from its
     first write on, or refuse the later one of two that have changed the same row.
     """
+
+    erasing: ClassVar[str | None] = None
+    """What has a connection overwrite what it deletes, before a redaction."""
 
     null: ClassVar[str | None] = None
     """What stands for NULL in the row of an event that is to be inserted.
@@ -185,6 +194,14 @@ class Backend(ABC):
 
     def check_sizes(self, drafts: Sequence[Draft]) -> None:
         """Refuse events so large that the database drops the connection."""
+
+    def erase(self, run: Callable[..., Sequence[Any]]) -> tuple[str, ...]:
+        """Clear what the database still holds of redacted payloads; return what is left.
+
+        `run` executes a statement outside any transaction, and returns its rows.
+        """
+        del run
+        return (COPIES_REMAIN,)
 
     def payload_as_bytes(self, payload: ColumnElement[str]) -> ColumnElement[bytes]:
         """Return the expression that reads text as bytes, whatever they are."""

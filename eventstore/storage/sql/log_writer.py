@@ -84,6 +84,7 @@ class LogWriter:
         self._counters = log.counters
         self._read_tail = reader.tail
         self._insert = insert
+        self._erasing = log.backend.erasing
 
     def write(
         self, cursor: DBAPICursor, requests: Sequence[Append], notes: TransactionNotes
@@ -129,6 +130,8 @@ class LogWriter:
 
     def _rewrite(self, cursor: DBAPICursor, key: Key, request: Append) -> None:
         """Put markers in the place of payloads, and delete their salts."""
+        if self._erasing is not None:
+            cursor.execute(self._erasing)
         for each in request.rewrites:
             at = (*key, each.version)
             cursor.execute(self._sql.redact, (each.marker.decode(), *at))

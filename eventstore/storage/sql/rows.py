@@ -56,7 +56,7 @@ IdRow = tuple[int, int, bytearray, int]
 
 
 _MAYBE_MARKER = ("c", ord("c"))
-"""The sixth character or byte of a marker, which few payloads have there: a look at it is cheap."""
+"""The seventh character or byte of a marker, which no other payload has there."""
 
 BEFORE_ALL = -(2**31)
 """A version below all that the column's 32 bits hold, so below a damaged one, too."""
@@ -181,7 +181,7 @@ def recorded(
             event: Any
             _ = version + at  # raises TypeError where one of them is not a number
             try:
-                if payload[5] in _MAYBE_MARKER and is_marker(payload) and not as_stored:
+                if payload[6] in _MAYBE_MARKER and is_marker(payload) and not as_stored:
                     raise ValueError  # noqa: TRY301 - it is read below, as few are
                 if len(payload) > SHALLOW_SIZE and nests_too_deeply(payload, stored_levels(tag)):
                     event = decode(tag, schema, payload)

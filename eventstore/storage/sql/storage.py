@@ -111,6 +111,11 @@ class SqlStorage:
         """Report what is wrong with the stored rows; see `Storage.verify`."""
         return verify(self.reader)
 
+    def erase(self) -> tuple[str, ...]:
+        """Clear what is left of redacted payloads; see `Storage.erase`."""
+        with self.connections.lock, translated(self.backend):
+            return self.backend.erase(self.connections.rows)
+
     def close(self) -> None:
         """Give up the connections, after the last hint. A second call does nothing."""
         connections = self.connections

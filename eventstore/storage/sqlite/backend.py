@@ -13,7 +13,7 @@ process must not use the file through another copy of SQLite (`sqlite3` beside a
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
@@ -35,7 +35,7 @@ from sqlalchemy.pool import StaticPool
 
 from eventstore.errors import NotAStore, StorageError, StoreClosed
 from eventstore.storage import migrations
-from eventstore.storage.sql.backend import Backend, translated
+from eventstore.storage.sql.backend import COPIES_REMAIN, Backend, translated
 from eventstore.storage.sql.connections import no_fork
 from eventstore.storage.sql.opening import migrate_in_transaction
 from eventstore.storage.sql.parts import Parts
@@ -86,6 +86,7 @@ class Sqlite(Backend):
     """A SQLite file, or a database in memory."""
 
     begin = "BEGIN IMMEDIATE"
+    erasing = "PRAGMA secure_delete = ON"
     null = ""  # Python's driver takes 0.3 µs to bind None: it asks its adapters
     row_locks = False
     position_is_rowid = True
@@ -325,6 +326,19 @@ class Sqlite(Backend):
         for (text,) in rows:
             if text != "ok":
                 yield f"SQLite: {text}"
+
+    def erase(self, run: Callable[..., Sequence[Any]]) -> tuple[str, ...]:
+        """Bring the pages that were overwritten into the file, and empty the -wal."""
+        if self.path is None:
+            return ()
+        ((busy, *_),) = run("PRAGMA wal_checkpoint(TRUNCATE)")
+        if not busy:
+            return (COPIES_REMAIN,)
+        in_wal = (
+            f"{self.path}-wal holds it still, because others were reading: it goes with the next "
+            "redaction, or when the last process closes the store"
+        )
+        return in_wal, COPIES_REMAIN
 
     def driver_problems(self) -> Iterator[str]:
         """Report a SQLite that can lose committed rows."""

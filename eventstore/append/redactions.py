@@ -1,0 +1,70 @@
+"""`Redactions`: what a conversation's log says was redacted, as far as starts depend on it.
+
+1. A call does not start after any of its events was redacted: what is left of it no longer says
+   what was asked, decided or done.
+2. A marker that no redaction has recorded, or that is not the recorded one, may stand for a step of
+   any call. Nothing starts in its conversation.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from eventstore.domain.events import PayloadsRedacted
+from eventstore.errors import IllegalTransition, StoreCorrupt
+
+if TYPE_CHECKING:
+    from eventstore.domain.events import Event, Recorded
+
+
+class Redactions:
+    """The markers and the records of redactions in one conversation, up to a version."""
+
+    def __init__(self) -> None:
+        self.calls: set[str] = set()
+        """The ids of the calls with an event that was redacted."""
+        self._markers: dict[int, str] = {}
+        self._recorded: dict[int, str] = {}
+
+    def __copy__(self) -> Redactions:
+        other = Redactions()
+        other.calls = self.calls.copy()
+        other._markers = self._markers.copy()
+        other._recorded = self._recorded.copy()
+        return other
+
+    def take_marker(self, recorded: Recorded, marker: str) -> None:
+        """Take in an event that was read from a marker."""
+        self._markers[recorded.version] = marker
+        if recorded.call_id is not None:
+            self.calls.add(recorded.call_id)
+
+    def take_record(self, event: Event) -> None:
+        """Take in the record of a redaction."""
+        if type(event) is PayloadsRedacted:
+            for each in event.payloads:
+                self._recorded[each.version] = each.marker
+                if each.call_id is not None:
+                    self.calls.add(each.call_id)
+
+    def check_start(self, conversation_id: str, call_id: str, status: str) -> None:
+        """Raise an error if a call must not start, for what was redacted.
+
+        Raises:
+            IllegalTransition: an event of the call was redacted.
+            StoreCorrupt: the conversation has a marker that is not as it was recorded.
+        """
+        for version, marker in self._markers.items():
+            if self._recorded.get(version) != marker:
+                raise StoreCorrupt(
+                    f"version {version} of conversation {conversation_id!r} was redacted, and no "
+                    "record says so: it may be a step of any call, and nothing was started; run "
+                    "`toolledger verify`, and restore the database from a copy, or record the "
+                    f"redaction if you know of it: `toolledger redact ... --version {version}`"
+                )
+        if call_id in self.calls:
+            reason = (
+                "an event of the call was redacted, so that the log no longer says what it was; "
+                "request it anew"
+            )
+            raise IllegalTransition(status, "running", call_id, reason)

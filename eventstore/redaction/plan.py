@@ -1,0 +1,241 @@
+"""`RedactionPlan`: which payloads of a conversation get which marker. It writes nothing.
+
+1. A payload goes as a whole, or without what the selection names of it.
+2. Where the arguments of a call are concerned, so is every place that tells of them: the form in
+   which the provider wrote the message that asked for the call, and the fingerprint of the
+   arguments on each of the call's events. An event that has such a fingerprint loses its salt with
+   it, and keeps the rest of its payload.
+3. Rows of an older version, without a salt, keep their fingerprint: their digest covers it as it
+   is. These rows are told, because what they held can be guessed at, and the guess confirmed.
+4. Nothing of a call is redacted that is open or in doubt: the log alone says what was asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from eventstore.domain.codec import DECODERS, decode
+from eventstore.domain.events import RedactedPayload, ToolApproved, ToolPending, UnknownEvent
+from eventstore.domain.redaction import (
+    SALTED_DIGEST_BYTES,
+    TAGS_WITH_TEXT,
+    is_marker,
+    kept_digest,
+    marker_digest,
+    parsed_marker,
+    partial_marker,
+    whole_marker,
+)
+from eventstore.domain.tool import Tool
+from eventstore.errors import RedactionRefused
+from eventstore.redaction.members import steps_of, without_member, without_text
+from eventstore.redaction.selection import Selection
+from eventstore.storage.chain import payload_digest
+from eventstore.storage.interface import Rewrite, StoredPayload
+
+_FORMS = ("native", "provider", "exact", "results")
+"""The members by which a message, or a result, is sent back as the provider wrote it."""
+
+
+class Planned(msgspec.Struct, frozen=True):
+    """The marker of one payload, and how it is recorded."""
+
+    rewrite: Rewrite
+    record: RedactedPayload
+    salted: bool
+    """Whether nothing that was in it can be confirmed by a guess."""
+
+
+def plan(
+    conversation_id: str,
+    payloads: Iterable[StoredPayload],
+    tools: Mapping[str, Tool],
+    wanted: Selection,
+) -> list[Planned]:
+    """Return what is to be done for a selection, in the order of versions.
+
+    Raises:
+        RedactionRefused: a call is open or in doubt, or an event cannot be read without what is to
+            go; nothing is to be done.
+    """
+    rows = [_Row(stored) for stored in payloads]
+    found = {row.version for row in rows}
+    if missing := sorted(wanted.versions - found):
+        raise RedactionRefused(
+            f"conversation {conversation_id!r} has no version {missing[0]}: it ends at "
+            f"{max(found, default=0)}"
+        )
+    if unknown := sorted(wanted.calls - tools.keys()):
+        raise RedactionRefused(f"conversation {conversation_id!r} has no call {unknown[0]!r}")
+    for row in rows:
+        if wanted.names(row.version, row.call_id):
+            row.select(wanted)
+    concerned = {row.call_id for row in rows if row.is_changed and row.call_id is not None}
+    _check_settled(tools, concerned)
+    bare = {row.call_id for row in rows if row.call_id is not None and row.loses_arguments}
+    turns = {tools[call_id].turn for call_id in bare if call_id in tools}
+    for row in rows:
+        if row.call_id in bare:
+            row.forget_fingerprint()
+        elif row.tells_of(turns):
+            row.drop_forms()
+    return [row.planned() for row in rows if row.is_changed]
+
+
+def _check_settled(tools: Mapping[str, Tool], concerned: Iterable[str]) -> None:
+    for call_id in sorted(concerned):
+        tool = tools.get(call_id)
+        if tool is None or (tool.is_resolved and not tool.in_doubt and not tool.retry_announced):
+            continue
+        state = "in doubt" if tool.in_doubt else tool.status.name.lower()
+        raise RedactionRefused(
+            f"call {call_id!r} is {state}, and only the log says what was asked for: complete, "
+            "reject or settle it first; nothing was redacted"
+        )
+
+
+class _Row:
+    """A stored payload, and what becomes of it."""
+
+    def __init__(self, stored: StoredPayload) -> None:
+        self._stored = stored
+        self.version = stored.version
+        self._event: Any = decode(stored.tag, stored.schema, stored.payload)
+        if type(self._event) is UnknownEvent and is_marker(stored.payload):
+            self._event = _of_old_marker(stored) or self._event
+        self.call_id: str | None = getattr(self._event, "call_id", None)
+        self._kept: bytes | None = _readable(stored)
+        self._is_whole = False
+        self._forgets = False
+        self.is_changed = False
+        self.loses_arguments = False
+
+    def select(self, wanted: Selection) -> None:
+        """Take out what is selected."""
+        if wanted.is_whole:
+            self._take_all(named=self.version in wanted.versions)
+        elif self._kept is not None and self._stored.tag != "redacted":
+            self._take_out(wanted)
+
+    def _take_all(self, *, named: bool) -> None:
+        stored = self._stored
+        is_foreign = type(self._event) is UnknownEvent and not is_marker(stored.payload)
+        if stored.tag not in TAGS_WITH_TEXT and not is_foreign:
+            if named:
+                raise RedactionRefused(
+                    f"version {self.version} ({stored.tag}) holds identifiers and numbers alone: "
+                    "there is nothing to redact"
+                )
+            return
+        marker = parsed_marker(stored.payload) if is_marker(stored.payload) else None
+        if marker is not None and not named and marker.kept is msgspec.UNSET:
+            return  # it is gone
+        self._is_whole = self.is_changed = True
+        self.loses_arguments = self._brings_arguments()
+
+    def _take_out(self, wanted: Selection) -> None:
+        value, found = self._value(), False
+        brings = self._brings_arguments()
+        before = _arguments(value) if brings else None
+        if wanted.text is not None:
+            value, found = without_text(value, wanted.text)
+        for path in wanted.paths:
+            steps = steps_of(path, self._stored.tag)
+            if steps is not None and without_member(value, steps):
+                found = True
+        if not found:
+            return
+        if wanted.paths:
+            for name in _FORMS:
+                value.pop(name, None)
+        self.loses_arguments = brings and _arguments(value) != before
+        self._keep(value)
+
+    def _value(self) -> Any:
+        return msgspec.json.decode(self._kept or b"{}")
+
+    def _keep(self, value: Any) -> None:
+        stored = self._stored
+        kept = msgspec.json.encode(value)
+        if type(self._event) is not UnknownEvent:
+            event = decode(stored.tag, stored.schema, kept)
+            if type(event) is UnknownEvent or getattr(event, "call_id", None) != self.call_id:
+                raise RedactionRefused(
+                    f"version {self.version} ({stored.tag}) cannot be read without that: redact "
+                    f"the whole event, by versions=[{self.version}]; nothing was redacted"
+                )
+        self._kept, self.is_changed = kept, True
+
+    def _brings_arguments(self) -> bool:
+        event = self._event
+        if type(event) is ToolPending:
+            return True
+        return type(event) is ToolApproved and event.edited_call is not None
+
+    def forget_fingerprint(self) -> None:
+        """Give up the fingerprint, which tells of arguments that are gone."""
+        if self._stored.fingerprint is not None and self.is_salted:
+            self._forgets = self.is_changed = True
+        if self._stored.tag == "running" and not self._is_whole:
+            self._is_whole = self.is_changed = True  # it repeats the arguments
+
+    def tells_of(self, turns: set[int]) -> bool:
+        """Return whether it is a message that holds calls of these turns as its provider wrote."""
+        event = self._event
+        is_asking = self._stored.tag == "message" and event.role == "assistant"
+        return bool(is_asking and event.turn in turns and event.native is not None)
+
+    def drop_forms(self) -> None:
+        """Give up the form in which the provider wrote it."""
+        if self._kept is None or self._is_whole:
+            return
+        value = self._value()
+        for name in _FORMS:
+            value.pop(name, None)
+        self._keep(value)
+
+    @property
+    def is_salted(self) -> bool:
+        """Whether its digest covers a salt."""
+        kept = kept_digest(self._stored.payload) or b""
+        return bool(self._stored.salt) or len(kept) == SALTED_DIGEST_BYTES
+
+    def planned(self) -> Planned:
+        """Return its marker."""
+        stored = self._stored
+        digest = kept_digest(stored.payload) if not stored.salt else None
+        if digest is None:
+            digest = payload_digest(stored.payload, stored.salt, stored.fingerprint)
+        if self._is_whole or self._kept is None:
+            marker = whole_marker(digest, self._event)
+        else:
+            marker = partial_marker(digest, self._kept)
+        forgotten = stored.fingerprint if self._forgets else None
+        record = RedactedPayload(self.version, marker_digest(marker), self.call_id)
+        return Planned(Rewrite(self.version, marker, forgotten), record, self.is_salted)
+
+
+def _readable(stored: StoredPayload) -> bytes | None:
+    """Return the payload, or what a marker has kept of it; None where all is gone."""
+    if not is_marker(stored.payload):
+        return stored.payload
+    marker = parsed_marker(stored.payload)
+    if marker is None or marker.kept is msgspec.UNSET:
+        return None
+    return bytes(marker.kept)
+
+
+def _arguments(value: Any) -> tuple[Any, Any]:
+    call = value.get("call") or value.get("edited_call") or {}
+    return msgspec.json.encode(call.get("arguments")), call.get("raw")
+
+
+def _of_old_marker(stored: StoredPayload) -> Any:
+    """Return the event of a marker that was made by hand, as far as it has the form's members."""
+    try:
+        return DECODERS[stored.tag, stored.schema](stored.payload)
+    except Exception:  # noqa: BLE001 - it has not
+        return None

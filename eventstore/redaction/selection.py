@@ -1,0 +1,74 @@
+"""`Selection`: what of a conversation is to be redacted, as its caller says it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import cast
+
+import msgspec
+
+from eventstore.domain.arguments import check_version
+
+PART = re.compile(r"[^.\[\]\s]+(?:\[(?:\d+|\*)\])*")
+"""A step of a path: a name, and places in a list."""
+
+
+class Selection(msgspec.Struct, frozen=True):
+    """Events by version and by call; of them all, or the members at `paths`, or a text.
+
+    Without versions and calls it is every event of the conversation. A path begins with `arguments`
+    or `result`, or with a member of the payload; `parts[0].text` and `result.rows[*].email` lead
+    into lists. A text is gone wherever it stands in a string.
+    """
+
+    versions: frozenset[int] = frozenset()
+    calls: frozenset[str] = frozenset()
+    paths: tuple[str, ...] = ()
+    text: re.Pattern[str] | None = None
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether payloads go as a whole."""
+        return not self.paths and self.text is None
+
+    def names(self, version: int, call_id: str | None) -> bool:
+        """Return whether an event is among those."""
+        if not self.versions and not self.calls:
+            return True
+        return version in self.versions or call_id in self.calls
+
+
+def selection(
+    versions: Iterable[int], calls: Iterable[str], paths: Iterable[str], text: str | re.Pattern[str]
+) -> Selection:
+    """Return what is to be redacted.
+
+    Raises:
+        ValueError: a version, a path or a text makes no sense; the error names it.
+    """
+    numbers = tuple(versions)
+    for number in numbers:
+        check_version("version", number)
+    checked = _texts("paths", paths)
+    for path in checked:
+        if not all(map(PART.fullmatch, path.split("."))):
+            raise ValueError(
+                f"path {path!r} leads nowhere: pass for example 'arguments.card', "
+                "'result.rows[*].email' or 'parts[0].text'"
+            )
+    pattern = re.compile(re.escape(text)) if isinstance(text, str) else text
+    if text and pattern.search(""):
+        raise ValueError(f"text {pattern.pattern!r} is found everywhere: pass a longer one")
+    if checked and text:
+        raise ValueError("paths and a text were passed: redact one after the other")
+    names = frozenset(_texts("calls", calls))
+    return Selection(frozenset(numbers), names, checked, pattern if text else None)
+
+
+def _texts(name: str, values: object) -> tuple[str, ...]:
+    given = (values,) if isinstance(values, str) else tuple(cast("Iterable[object]", values))
+    for value in given:
+        if not isinstance(value, str) or not value:
+            raise ValueError(f"{name} has {value!r}: pass texts that are not empty")
+    return cast("tuple[str, ...]", given)
