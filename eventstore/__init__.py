@@ -23,7 +23,9 @@ from eventstore.domain.events import (
     HookRaised,
     MessageAdded,
     ModelResponded,
+    PayloadsRedacted,
     Recorded,
+    RedactedPayload,
     RunEnded,
     RunStarted,
     ToolApproved,
@@ -66,6 +68,7 @@ from eventstore.errors import (
     NonResolvedToolError,
     NotAStore,
     OutcomeUnknown,
+    RedactionRefused,
     SchemaTooNew,
     SilentAttempt,
     StorageError,
@@ -144,6 +147,7 @@ if TYPE_CHECKING:
     from eventstore.provider_messages.history_import import Imported
     from eventstore.providers.to_events import Finding
     from eventstore.providers.validation import Violation, validate
+    from eventstore.redaction.redact import Redaction
     from eventstore.responses.streams import AsyncRecordedStream, RecordedStream, recording
     from eventstore.responses.usage_budget import AsyncUsageBudget, UsageBudget
     from eventstore.subscriptions.conversation_cursor import ConversationCursor
@@ -223,6 +227,7 @@ __all__ = [
     "Outcome",
     "OutcomeUnknown",
     "Part",
+    "PayloadsRedacted",
     "Pending",
     "Price",
     "PriceTable",
@@ -231,6 +236,9 @@ __all__ = [
     "ProviderErrorKind",
     "Recorded",
     "RecordedStream",
+    "RedactedPayload",
+    "Redaction",
+    "RedactionRefused",
     "Reject",
     "Rejected",
     "Replace",
@@ -342,6 +350,7 @@ _LAZY = {
     "Prices": "eventstore.policies.prices",
     "ProviderError": "eventstore.agent_errors.errors",
     "ProviderErrorKind": "eventstore.domain.provider_error_kinds",
+    "Redaction": "eventstore.redaction.redact",
     "RecordedStream": "eventstore.responses.streams",
     "Reject": "eventstore.dispatch",
     "Replace": "eventstore.dispatch",

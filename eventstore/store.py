@@ -216,20 +216,22 @@ class EventStore:
         calls: Iterable[str] = (),
         paths: Iterable[str] = (),
         text: str | re.Pattern[str] = "",
+        whole: bool = False,
         reason: str | None = None,
         rule: str | None = None,
         dry_run: bool = False,
     ) -> Redaction:
         """Take the content out of events that are stored, and record that it was done.
 
-        Chosen are events by their `versions`, all events of `calls`, or of both, or without either
-        the whole conversation. Of these, everything goes, or the members at `paths`
-        (`arguments.card`, `result.rows[*].email`, `parts[0].text`), or a `text` (also as a
-        pattern) wherever it stands. Identifiers, versions, times and digests stay, so that the log
-        is as whole as before. Who did it, why and by which rule is an event of its own.
+        Chosen are events by their `versions`, or all events of `calls`. Of these everything goes,
+        or only the members at `paths` (`arguments.card`, `result.rows[*].email`, `parts[0].text`)
+        or a `text` wherever it stands (a compiled pattern, too). Paths or a text alone are looked
+        for in the whole conversation; `whole=True` redacts all of it. Identifiers, versions, times
+        and digests stay, so that the log is as sound as before. Who did it, why and by which rule
+        is an event of its own.
 
-        A call of which an event was redacted is never started again. With `dry_run` nothing
-        happens, and what would is returned.
+        A call of which an event was redacted is never started again. With `dry_run` nothing is
+        done, and what would be is returned.
 
         Raises:
             RedactionRefused: a call is open or in doubt, or there is no such event.
@@ -246,10 +248,36 @@ class EventStore:
             calls=calls,
             paths=paths,
             text=text,
+            whole=whole,
             reason=reason,
             rule=rule,
             dry_run=dry_run,
         )
+
+    def redact_everywhere(
+        self,
+        text: str | re.Pattern[str],
+        *,
+        by: str,
+        reason: str | None = None,
+        rule: str | None = None,
+        dry_run: bool = False,
+    ) -> Iterator[Redaction]:
+        """Take a text out of every conversation that has it; return what was done, one by one.
+
+        Each conversation is one transaction, and what was done stays if the next one is refused.
+
+        Raises:
+            RedactionRefused, ValueError: see `redact`.
+        """
+        if not text:
+            raise ValueError("text is empty: pass what is to be redacted")
+        for conversation_id, _ in list(self.conversations()):
+            done = self.redact(
+                conversation_id, by=by, text=text, reason=reason, rule=rule, dry_run=dry_run
+            )
+            if done.versions:
+                yield done
 
     def redactions(self) -> Iterator[Recorded]:
         """Return the events that record redactions, of all conversations, in the feed's order."""

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Generator
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from functools import partial
+from typing import TYPE_CHECKING, Any, NoReturn, Self, Unpack
 
 from eventstore.aio.conversation import AsyncConversation
 from eventstore.aio.reader import AsyncFeed, AsyncFollow, ReadExecutor, Reading
@@ -27,12 +28,14 @@ from eventstore.subscriptions.subscription import Subscription
 from eventstore.subscriptions.waiting import StopSignal
 
 if TYPE_CHECKING:
+    import re
     from types import TracebackType
 
     from sqlalchemy.ext.asyncio import AsyncConnection
 
     from eventstore.aio.session import AsyncSession
     from eventstore.policies.prices import Prices
+    from eventstore.redaction.redact import Chosen, Redaction, Said
 
 
 class Opening:
@@ -200,6 +203,20 @@ class AsyncEventStore:
     def verify(self) -> AsyncIterator[Damage]:
         """Return what is wrong with the stored log: nothing, for a log without damage."""
         return Reading(self.session, self._store.verify())
+
+    async def redact(self, conversation_id: str, **chosen: Unpack[Chosen]) -> Redaction:
+        """Take the content out of events that are stored; see `EventStore.redact`."""
+        return await self.session.call(partial(self._store.redact, conversation_id, **chosen))
+
+    def redact_everywhere(
+        self, text: str | re.Pattern[str], **said: Unpack[Said]
+    ) -> AsyncIterator[Redaction]:
+        """Take a text out of every conversation; see `EventStore.redact_everywhere`."""
+        return Reading(self.session, self._store.redact_everywhere(text, **said))
+
+    def redactions(self) -> AsyncIterator[Recorded]:
+        """Return the events that record redactions, of all conversations."""
+        return Reading(self.session, self._store.redactions())
 
     async def accept_loss(self) -> None:
         """Record that the log was put back to an older state; see `EventStore.accept_loss`."""

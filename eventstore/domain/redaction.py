@@ -61,11 +61,13 @@ _decode = msgspec.json.Decoder(Marker).decode
 
 def whole_marker(digest: bytes, event: Any) -> bytes:
     """Return the marker for the whole payload of an event."""
+    return _encode(Marker(digest.hex(), **identifiers(event)))
+
+
+def identifiers(event: Any) -> dict[str, Any]:
+    """Return what a marker keeps of an event, by the names of `Marker`."""
     members = _MEMBERS.get(event.tag)
-    marker = Marker(digest.hex())
-    if members is not None:
-        marker = msgspec.structs.replace(marker, **members(event))
-    return _encode(marker)
+    return {} if members is None else members(event)
 
 
 def partial_marker(digest: bytes, kept: bytes) -> bytes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from eventstore.domain.redaction import REDACTED
@@ -70,10 +70,11 @@ def _keys(value: Any, step: str | int | None) -> Sequence[Any]:
     return ()
 
 
-def without_text(value: Any, text: re.Pattern[str]) -> tuple[Any, bool]:
-    """Return a JSON value with `REDACTED` wherever a text stands in a string or a key of it.
+def without_text(value: Any, text: re.Pattern[str]) -> bool:
+    """Put `REDACTED` wherever a text stands in a payload; return whether it stood anywhere.
 
-    Also whether it stood there.
+    The form of the payload stays: its own members have their names, and identifiers their values.
+    In what a model, a tool or a provider wrote, names of members are text, too.
     """
     found = False
 
@@ -83,23 +84,36 @@ def without_text(value: Any, text: re.Pattern[str]) -> tuple[Any, bool]:
         found = found or count > 0
         return cleaned
 
-    # Values nest 200 levels deep at most, but one stack frame for each is more than need be.
-    top: list[Any] = [value]
-    holders: list[Any] = [top]
+    holders: list[tuple[Any, bool]] = [(value, False)]
     while holders:
-        holder = holders.pop()
-        if isinstance(holder, dict):
-            for key in list(holder):
-                if (name := covered(key)) != key:
-                    holder[name] = holder.pop(key)
+        holder, is_foreign = holders.pop()
+        if isinstance(holder, dict) and is_foreign:
+            for name in list(holder):
+                if (cleaned := covered(name)) != name:
+                    holder[cleaned] = holder.pop(name)
         for key, inner in list(_items(holder)):
+            if key in _IDENTIFIERS and not is_foreign:
+                continue
             if isinstance(inner, str):
                 holder[key] = covered(inner)
             elif isinstance(inner, dict | list):
-                holders.append(inner)
-    return top[0], found
+                holders.append((inner, is_foreign or key in _FOREIGN))
+    return found
 
 
-_items: Callable[[Any], Any] = lambda holder: (  # noqa: E731
-    holder.items() if isinstance(holder, dict) else enumerate(holder)
+_IDENTIFIERS = frozenset(
+    {
+        *("call_id", "id", "parent_call_id", "parent_conversation_id", "provider_call_id"),
+        *("response_id", "results", "name", "available", "allow", "allowed", "step", "worker"),
+        *("axis", "code", "decision", "kind", "role", "source", "type", "provider", "model"),
+        *("asked", "gate", "hook"),
+    }
 )
+"""Members of payloads whose texts are identifiers, and words of a fixed set."""
+
+_FOREIGN = frozenset({"arguments", "conflict", "data", "details", "native", "result"})
+"""Members of payloads that hold JSON values which others wrote."""
+
+
+def _items(holder: Any) -> Iterable[tuple[Any, Any]]:
+    return holder.items() if isinstance(holder, dict) else enumerate(holder)

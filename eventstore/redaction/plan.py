@@ -22,6 +22,7 @@ from eventstore.domain.events import RedactedPayload, ToolApproved, ToolPending,
 from eventstore.domain.redaction import (
     SALTED_DIGEST_BYTES,
     TAGS_WITH_TEXT,
+    identifiers,
     is_marker,
     kept_digest,
     marker_digest,
@@ -141,7 +142,7 @@ class _Row:
         brings = self._brings_arguments()
         before = _arguments(value) if brings else None
         if wanted.text is not None:
-            value, found = without_text(value, wanted.text)
+            found = without_text(value, wanted.text)
         for path in wanted.paths:
             steps = steps_of(path, self._stored.tag)
             if steps is not None and without_member(value, steps):
@@ -162,10 +163,11 @@ class _Row:
         kept = msgspec.json.encode(value)
         if type(self._event) is not UnknownEvent:
             event = decode(stored.tag, stored.schema, kept)
-            if type(event) is UnknownEvent or getattr(event, "call_id", None) != self.call_id:
+            if type(event) is UnknownEvent or identifiers(event) != identifiers(self._event):
                 raise RedactionRefused(
-                    f"version {self.version} ({stored.tag}) cannot be read without that: redact "
-                    f"the whole event, by versions=[{self.version}]; nothing was redacted"
+                    f"version {self.version} ({stored.tag}) cannot be read without that, or its "
+                    f"identifiers would be others: redact the whole event, by "
+                    f"versions=[{self.version}]; nothing was redacted"
                 )
         self._kept, self.is_changed = kept, True
 

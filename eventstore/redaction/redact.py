@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Required, TypedDict
 
 import msgspec
 
@@ -23,6 +23,25 @@ RECORDED_TOGETHER = 1000
 
 TRIES = 100
 """How often it is planned anew where others append to the conversation meanwhile."""
+
+
+class Said(TypedDict, total=False):
+    """What is said of a redaction; see `EventStore.redact`."""
+
+    by: Required[str]
+    reason: str | None
+    rule: str | None
+    dry_run: bool
+
+
+class Chosen(Said, total=False):
+    """What is chosen to be redacted, and what is said of it; see `EventStore.redact`."""
+
+    versions: Iterable[int]
+    calls: Iterable[str]
+    paths: Iterable[str]
+    text: str | re.Pattern[str]
+    whole: bool
 
 
 class Redaction(msgspec.Struct, frozen=True):
@@ -49,6 +68,7 @@ def redact(  # noqa: PLR0913 - see `EventStore.redact`
     calls: Iterable[str] = (),
     paths: Iterable[str] = (),
     text: str | re.Pattern[str] = "",
+    whole: bool = False,
     reason: str | None = None,
     rule: str | None = None,
     dry_run: bool = False,
@@ -56,7 +76,7 @@ def redact(  # noqa: PLR0913 - see `EventStore.redact`
     """Redact events of a conversation; see `EventStore.redact`."""
     if not isinstance(by, str) or not by.strip():
         raise ValueError(f"by is {by!r}: name who redacts, for example 'mia@acme.example'")
-    wanted = selection(versions, calls, paths, text)
+    wanted = selection(versions, calls, paths, text, whole=whole)
     for _ in range(TRIES):
         planned, version = _planned(session, conversation_id, wanted)
         record = tuple(_records(planned, by, reason, rule, wanted))

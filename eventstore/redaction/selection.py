@@ -17,7 +17,8 @@ PART = re.compile(r"[^.\[\]\s]+(?:\[(?:\d+|\*)\])*")
 class Selection(msgspec.Struct, frozen=True):
     """Events by version and by call; of them all, or the members at `paths`, or a text.
 
-    Without versions and calls it is every event of the conversation. A path begins with `arguments`
+    Without versions and calls it is every event of the conversation. With neither paths nor a text
+    payloads go as a whole. A path begins with `arguments`
     or `result`, or with a member of the payload; `parts[0].text` and `result.rows[*].email` lead
     into lists. A text is gone wherever it stands in a string.
     """
@@ -40,9 +41,14 @@ class Selection(msgspec.Struct, frozen=True):
 
 
 def selection(
-    versions: Iterable[int], calls: Iterable[str], paths: Iterable[str], text: str | re.Pattern[str]
+    versions: Iterable[int],
+    calls: Iterable[str],
+    paths: Iterable[str],
+    text: str | re.Pattern[str],
+    *,
+    whole: bool,
 ) -> Selection:
-    """Return what is to be redacted.
+    """Return what is to be redacted; `whole` means the whole conversation.
 
     Raises:
         ValueError: a version, a path or a text makes no sense; the error names it.
@@ -63,6 +69,10 @@ def selection(
     if checked and text:
         raise ValueError("paths and a text were passed: redact one after the other")
     names = frozenset(_texts("calls", calls))
+    if whole == bool(numbers or checked or text or names):
+        raise ValueError(
+            "pass versions, calls, paths or a text, or else whole=True for the whole conversation"
+        )
     return Selection(frozenset(numbers), names, checked, pattern if text else None)
 
 

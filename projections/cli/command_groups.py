@@ -17,6 +17,7 @@ from projections.cli.commands.fork import fork
 from projections.cli.commands.import_ import import_
 from projections.cli.commands.migrate import migrate
 from projections.cli.commands.pytest_ import pytest_
+from projections.cli.commands.redact import redact
 from projections.cli.commands.replay import replay, tail
 from projections.cli.commands.report import report
 from projections.cli.commands.search import search
@@ -121,6 +122,13 @@ GROUPS = {
             settle,
             "say what became of one",
             "toolledger settle support-42 call_2 --failed 'the bank has no such payment' --by ann",
+        ),
+    ),
+    "Forget": (
+        Listed(
+            redact,
+            "the content of events that are stored",
+            "toolledger redact support-42 --call call_2 --path arguments.card --by mia",
         ),
     ),
     "Operate": (

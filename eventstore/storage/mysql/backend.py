@@ -102,8 +102,8 @@ _MEANINGS: dict[int, tuple[type[StorageError], str]] = {
 
 
 VERSIONS_REMAIN = (
-    "the server keeps old versions of the rows until its purge has run, and in the binary log until "
-    "that is purged: see `PURGE BINARY LOGS`"
+    "the server keeps old versions of the rows until its purge has run, and its binary log keeps "
+    "them until `PURGE BINARY LOGS`"
 )
 
 

@@ -328,15 +328,19 @@ class Sqlite(Backend):
                 yield f"SQLite: {text}"
 
     def erase(self, run: Callable[..., Sequence[Any]]) -> tuple[str, ...]:
-        """Bring the pages that were overwritten into the file, and empty the -wal."""
+        """Bring the pages that were overwritten into the file, and empty the -wal.
+
+        A SQLite that can lose rows by it is not asked to.
+        """
         if self.path is None:
             return ()
-        ((busy, *_),) = run("PRAGMA wal_checkpoint(TRUNCATE)")
-        if not busy:
-            return (COPIES_REMAIN,)
+        if not loses_rows(driver().sqlite_version_info):
+            ((busy, *_),) = run("PRAGMA wal_checkpoint(TRUNCATE)")
+            if not busy:
+                return (COPIES_REMAIN,)
         in_wal = (
-            f"{self.path}-wal holds it still, because others were reading: it goes with the next "
-            "redaction, or when the last process closes the store"
+            f"{self.path}-wal may hold it still: it goes when the last process closes the store, "
+            "or with the next redaction while nobody reads"
         )
         return in_wal, COPIES_REMAIN
 

@@ -1,0 +1,130 @@
+"""`redact`: taking the content out of events that are stored."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+import msgspec
+import typer
+
+from eventstore import EventStore, Redaction
+from projections.cli.options import URL, Json, Url, open_store
+from projections.cli.output import print_json, say
+from projections.formatting import plural
+
+
+def redact(  # noqa: PLR0913 - the options of the command
+    conversation_id: Annotated[
+        str | None,
+        typer.Argument(metavar="[ID]", help="A conversation's id; without it, all with --text."),
+    ] = None,
+    *,
+    by: Annotated[str, typer.Option("--by", metavar="NAME", help="Who redacts.")],
+    version: Annotated[
+        list[int] | None, typer.Option("--version", metavar="N", help="The event; may be repeated.")
+    ] = None,
+    call: Annotated[
+        list[str] | None,
+        typer.Option("--call", metavar="CALL", help="All events of a call; may be repeated."),
+    ] = None,
+    path: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--path",
+            metavar="PATH",
+            help="Only a member: arguments.card, result.rows[*].email, parts[0].text.",
+        ),
+    ] = None,
+    text: Annotated[
+        str | None, typer.Option("--text", metavar="TEXT", help="Only this text, in any string.")
+    ] = None,
+    pattern: Annotated[
+        str | None,
+        typer.Option("--pattern", metavar="REGEX", help="As --text: what an expression finds."),
+    ] = None,
+    reason: Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="Why.")] = None,
+    rule: Annotated[
+        str | None, typer.Option("--rule", metavar="NAME", help="The rule that it follows.")
+    ] = None,
+    url: Url = URL,
+    whole: Annotated[bool, typer.Option("--whole", help="The whole conversation.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be redacted, and do nothing.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Take the content out of stored events, for good; who did it and why is recorded.
+
+    Identifiers, versions, times and digests stay, so that the log can still be verified.
+    """
+    if text is not None and pattern is not None:
+        raise typer.BadParameter("pass --text or --pattern, not both")
+    sought: str | re.Pattern[str] = text or ""
+    if pattern is not None:
+        try:
+            sought = re.compile(pattern)
+        except re.error as error:
+            raise typer.BadParameter(f"{pattern!r} is no expression: {error}") from error
+    with open_store(url) as store:
+        chosen = bool(version or call or path or sought)
+        if conversation_id is not None:
+            if chosen == whole:
+                raise typer.BadParameter(
+                    "pass --version, --call, --path, --text or --pattern, or else --whole"
+                )
+            done = [
+                store.redact(
+                    conversation_id,
+                    by=by,
+                    versions=version or (),
+                    calls=call or (),
+                    paths=path or (),
+                    text=sought,
+                    whole=whole,
+                    reason=reason,
+                    rule=rule,
+                    dry_run=dry_run,
+                )
+            ]
+        else:
+            if version or call or path or whole or not sought:
+                raise typer.BadParameter("name a conversation, or pass --text or --pattern alone")
+            done = _everywhere(store, sought, by, reason, rule, dry_run=dry_run)
+    if as_json:
+        print_json([msgspec.structs.asdict(each) for each in done])
+    else:
+        _tell(done, dry_run=dry_run)
+    if not any(each.versions for each in done):
+        raise typer.Exit(1)
+
+
+def _everywhere(
+    store: EventStore,
+    text: str | re.Pattern[str],
+    by: str,
+    reason: str | None,
+    rule: str | None,
+    *,
+    dry_run: bool,
+) -> list[Redaction]:
+    found = store.redact_everywhere(text, by=by, reason=reason, rule=rule, dry_run=dry_run)
+    return list(found)
+
+
+def _tell(done: list[Redaction], *, dry_run: bool) -> None:
+    said = "would be redacted" if dry_run else "redacted"
+    for each in done:
+        versions = ", ".join(map(str, each.versions))
+        where = f" of {each.conversation_id!r}"
+        if not each.versions:
+            say(f"nothing to redact{where}")
+            continue
+        say(f"{plural(len(each.versions), 'event')}{where} {said}: version {versions}")
+        if each.guessable:
+            say(
+                f"note: {plural(len(each.guessable), 'event')} of an older version: who guesses "
+                f"what it held can confirm it (version {', '.join(map(str, each.guessable))})"
+            )
+    for text in dict.fromkeys(text for each in done for text in each.remains):
+        say(f"note: {text}")

@@ -1,0 +1,388 @@
+"""Redaction: what goes, what stays, what is recorded, and what nobody can forge or guess."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from eventstore import (
+    Conversation,
+    EventStore,
+    IllegalTransition,
+    MessageAdded,
+    PayloadsRedacted,
+    RedactionRefused,
+    StoreCorrupt,
+    ToolApproved,
+    ToolCompleted,
+    ToolPending,
+    ToolRunning,
+    UnknownEvent,
+)
+from eventstore.domain.redaction import REDACTED
+from eventstore.storage.chain import payload_digest
+from eventstore.storage.sqlite.driver import driver
+from projections import model_history
+
+CARD = "4111-1111"
+ANSWER = {"role": "assistant", "content": None, "tool_calls": [
+    {"id": "1", "type": "function",
+     "function": {"name": "pay", "arguments": f'{{"card":"{CARD}"}}'}},
+    {"id": "2", "type": "function", "function": {"name": "find", "arguments": '{"n":1}'}},
+]}  # fmt: skip
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Return the file of a log whose calls are settled."""
+    path = tmp_path / "agent.db"
+    with EventStore.open(f"sqlite:///{path}") as store:
+        chat = store.conversation("chat")
+        chat.add_message("user", f"My card is {CARD}, I am Ann.")
+        chat.record(ANSWER, provider="openai")
+        chat.approve("1", by="mia")
+        chat.start("1")
+        chat.complete("1", {"card": CARD, "paid": True, "rows": [{"m": "a@b"}, {"m": "c@d"}]})
+        chat.start("2")
+        chat.fail("2", f"no such card: {CARD}")
+        chat.add_message("assistant", f"Paid with {CARD}.")
+    return path
+
+
+@pytest.fixture
+def store(path: Path) -> Iterator[EventStore]:
+    """Return the open log."""
+    with EventStore.open(f"sqlite:///{path}") as store:
+        yield store
+
+
+def problems(store: EventStore) -> list[tuple[int | None, str]]:
+    """Return what `verify` finds: versions and problems."""
+    return [(found.version, found.problem) for found in store.verify()]
+
+
+def run(path: Path, statement: str, *values: object) -> list[Any]:
+    """Run a statement on the file, past the library."""
+    with closing(driver().connect(str(path))) as file:
+        rows = file.execute(statement, values).fetchall()
+        file.commit()
+        return rows
+
+
+def texts(chat: Conversation) -> str:
+    """Return all that is read of a conversation, as one text."""
+    return str([recorded.event for recorded in chat.events()])
+
+
+CHOICES: dict[str, dict[str, Any]] = {
+    "the whole conversation": {"whole": True},
+    "a text": {"text": CARD},
+    "a pattern": {"text": re.compile(r"\d{4}-\d{4}")},
+}
+
+
+@pytest.mark.parametrize("chosen", CHOICES.values(), ids=CHOICES)
+def test_nothing_of_it_is_left_and_the_log_is_sound(
+    path: Path, store: EventStore, chosen: dict[str, Any]
+) -> None:
+    """Not in what is read, not in prompts, not in the file, once the store is closed."""
+    done = store.redact("chat", by="ann", reason="asked for", rule="cards", **chosen)
+    chat = store.conversation("chat")
+    assert done.recorded_at == (chat.version,)
+    assert done.guessable == ()
+    assert CARD not in texts(chat)
+    assert problems(store) == []
+    for provider in ("openai", "anthropic", "gemini"):
+        shown = str(model_history(chat).render(provider))
+        assert CARD not in shown
+        assert REDACTED in shown
+    (record,) = [each.event for each in store.redactions()]
+    assert isinstance(record, PayloadsRedacted)
+    assert (record.by, record.reason, record.rule) == ("ann", "asked for", "cards")
+    assert tuple(each.version for each in record.payloads) == done.versions
+    read = {each.version: each.redacted for each in chat.events() if each.redacted}
+    assert read == {each.version: each.marker for each in record.payloads}
+    store.close()
+    assert CARD.encode() not in path.read_bytes()
+    with EventStore.open(f"sqlite:///{path}") as again:
+        assert problems(again) == []
+        assert CARD not in texts(again.conversation("chat"))
+
+
+def test_one_argument_goes_and_the_rest_stays(store: EventStore) -> None:
+    """With it go its other places: the attempt, the provider's form, the fingerprint."""
+    chat = store.conversation("chat")
+    before = {each.version: each.event for each in chat.events()}
+    mark = chat.tools["1"].fingerprint
+    assert mark is not None
+    store.redact("chat", by="ann", calls="1", paths="arguments.card")
+    after = {each.version: each for each in chat.events()}
+    pending = next(e.event for e in after.values() if isinstance(e.event, ToolPending))
+    assert pending.call.arguments == {"card": REDACTED}
+    assert CARD not in str([e.event for e in after.values() if isinstance(e.event, ToolRunning)])
+    assert list(store.read_fingerprint(mark)) == []
+    assert {e.fingerprint for e in after.values() if e.call_id == "1"} == {None}
+    message = next(
+        e.event for e in after.values() if getattr(e.event, "turn", 0) and e.call_id is None
+    )
+    assert isinstance(message, MessageAdded)
+    assert message.native is None
+    completed = next(e for e in after.values() if isinstance(e.event, ToolCompleted))
+    assert completed.event == before[completed.version]
+    assert problems(store) == []
+
+
+def test_members_of_a_result_go(store: EventStore) -> None:
+    """A path leads into lists; the call keeps its fingerprint."""
+    chat = store.conversation("chat")
+    mark = chat.tools["1"].fingerprint
+    done = store.redact("chat", by="ann", calls=["1"], paths=["result.rows[*].m", "result.card"])
+    assert len(done.versions) == 1
+    result = chat.tools["1"].status
+    assert result.response.result == {  # type: ignore[union-attr]
+        "card": REDACTED,
+        "paid": True,
+        "rows": [{"m": REDACTED}, {"m": REDACTED}],
+    }
+    assert chat.tools["1"].fingerprint == mark
+    assert problems(store) == []
+    assert store.redact("chat", by="ann", paths="result.card").versions == ()
+
+
+def test_what_was_redacted_in_part_goes_as_a_whole(store: EventStore) -> None:
+    """The last record counts; the first one tells nothing of what was kept then."""
+    store.redact("chat", by="ann", versions=[1], text=CARD)
+    store.redact("chat", by="ann", versions=[1])
+    event = next(store.conversation("chat").events()).event
+    assert event == MessageAdded("user", event.parts)
+    assert str(event.parts) == f"(Text(text={REDACTED!r}),)"
+    assert problems(store) == []
+
+
+def test_what_a_dry_run_says_is_what_is_done(store: EventStore) -> None:
+    """It does nothing itself."""
+    chat = store.conversation("chat")
+    version = chat.version
+    said = store.redact("chat", by="ann", text=CARD, dry_run=True)
+    assert chat.version == version
+    assert CARD in texts(chat)
+    assert store.redact("chat", by="ann", text=CARD).versions == said.versions
+
+
+REFUSED: list[tuple[dict[str, Any], type[Exception], str]] = [
+    ({"versions": [99]}, RedactionRefused, "no version 99"),
+    ({"calls": ["9"]}, RedactionRefused, "no call '9'"),
+    ({"versions": [0]}, RedactionRefused, "no version 0"),
+    ({"versions": [-1]}, ValueError, "version"),
+    ({}, ValueError, "whole=True"),
+    ({"whole": True, "text": "x"}, ValueError, "whole=True"),
+    ({"text": re.compile("x*")}, ValueError, "found everywhere"),
+    ({"paths": ["a..b"]}, ValueError, "'a..b' leads nowhere"),
+    ({"paths": ["a"], "text": "x"}, ValueError, "one after the other"),
+    ({"calls": [""]}, ValueError, "not empty"),
+    ({"paths": "parts"}, RedactionRefused, "cannot be read without that"),
+    ({"paths": "role"}, RedactionRefused, "cannot be read without that"),
+    ({"by": " ", "whole": True}, ValueError, "name who"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("chosen", "error", "said"), REFUSED)
+def test_what_makes_no_sense_is_refused(
+    store: EventStore, chosen: dict[str, Any], error: type[Exception], said: str
+) -> None:
+    """One error, and nothing is written."""
+    version = store.conversation("chat").version
+    with pytest.raises(error, match=said):
+        store.redact("chat", **{"by": "ann", **chosen})
+    assert store.conversation("chat").version == version
+
+
+def pending(chat: Conversation) -> None:
+    """Leave it as it is."""
+
+
+def running(chat: Conversation) -> None:
+    """Start it."""
+    chat.start("9")
+
+
+@pytest.mark.parametrize("state", [pending, running])
+@pytest.mark.parametrize("chosen", [{"calls": "9"}, {"whole": True}, {"text": "nine"}])
+def test_a_call_that_is_open_keeps_its_content(
+    store: EventStore, state: Callable[[Conversation], None], chosen: dict[str, Any]
+) -> None:
+    """Only the log says what was asked for."""
+    chat = store.conversation("chat")
+    chat.request("pay", {"n": "nine"}, "9")
+    state(chat)
+    with pytest.raises(RedactionRefused, match="call '9' is"):
+        store.redact("chat", by="ann", **chosen)
+    assert "nine" in texts(chat)
+
+
+def test_a_redacted_event_never_frees_a_start(store: EventStore) -> None:
+    """Neither in the process that redacted, nor in another; other calls start."""
+    store.redact("chat", by="ann", calls=["2"])
+    chat = store.conversation("chat")
+    for log in (store, EventStore.open(store.url)):
+        with pytest.raises(IllegalTransition, match="an event of the call was redacted"):
+            log.conversation("chat").start("2", attempt=2)
+        other = log.conversation("chat").request("pay", {"n": 3})
+        log.conversation("chat").start(other.id)
+    assert chat.tools["2"].attempts == 1
+    log.close()
+
+
+def test_a_forged_marker_is_not_read_and_is_named(path: Path, store: EventStore) -> None:
+    """The true digest with a result of one's own beside it: as a redaction made by hand."""
+    completed = next(
+        e.version for e in store.conversation("chat").events() if isinstance(e.event, ToolCompleted)
+    )
+    ((payload, salt, mark),) = run(
+        path,
+        "SELECT payload, salt, fingerprint FROM toolledger_events WHERE version = ?",
+        completed,
+    )
+    digest = payload_digest(payload.encode(), salt, mark).hex()
+    response = {"name": "pay", "result": "forged", "id": "1"}
+    forged = {"redacted": digest, "call_id": "1", "response": response}
+    run(
+        path,
+        "UPDATE toolledger_events SET payload = ?, salt = NULL WHERE version = ?",
+        msgspec.json.encode(forged).decode(),
+        completed,
+    )
+    with EventStore.open(store.url) as log:
+        chat = log.conversation("chat")
+        assert isinstance(list(chat.events())[completed - 1].event, UnknownEvent)
+        assert "forged" not in str(model_history(chat).render("openai"))
+        assert [version for version, _ in problems(log)] == [completed]
+        call = chat.request("pay", {"n": 3})
+        with pytest.raises(StoreCorrupt, match=f"version {completed}"):
+            chat.start(call.id)
+
+
+def test_a_marker_that_nobody_recorded_is_named_until_it_is(path: Path, store: EventStore) -> None:
+    """Such as one by SQL. Nothing starts meanwhile, because it may have been a start."""
+    ((payload, salt),) = run(path, "SELECT payload, salt FROM toolledger_events WHERE version = 1")
+    digest = payload_digest(payload.encode(), salt).hex()
+    marker = f'{{"redacted":"{digest}","role":"user"}}'
+    run(path, "UPDATE toolledger_events SET payload = ?, salt = NULL WHERE version = 1", marker)
+    with EventStore.open(store.url) as log:
+        assert problems(log) == [(1, "it was redacted, and no redaction is recorded")]
+        chat = log.conversation("chat")
+        call = chat.request("pay", {"n": 3})
+        with pytest.raises(StoreCorrupt, match=r"version 1 .* no record says so"):
+            chat.start(call.id)
+        log.redact("chat", by="ann", versions=[1])
+        assert problems(log) == []
+        chat.start(call.id)
+
+
+@pytest.mark.parametrize(("other", "named"), [("3", 6), ("2", 8)])
+def test_a_changed_marker_is_named_and_holds_every_start(
+    path: Path, store: EventStore, other: str, named: int
+) -> None:
+    """A bit of the id of a call: the attempt seems to be another's, or nobody's."""
+    store.redact("chat", by="ann", calls=["1"])
+    running_at = next(
+        e.version for e in store.conversation("chat").events() if isinstance(e.event, ToolRunning)
+    )
+    run(
+        path,
+        """UPDATE toolledger_events SET payload = replace(payload, '"call_id":"1"', ?)
+        WHERE version = ?""",
+        f'"call_id":"{other}"',
+        running_at,
+    )
+    with EventStore.open(store.url) as log:
+        assert (running_at, "its marker is not the recorded one") in problems(log)
+        call = log.conversation("chat").request("pay", {"n": 3})
+        with pytest.raises(StoreCorrupt, match=f"version {named} "):
+            log.conversation("chat").start(call.id)
+
+
+def test_a_redacted_text_cannot_be_guessed(path: Path, store: EventStore) -> None:
+    """No digest of any candidate stands in the file: the salt is gone."""
+    chat = store.conversation("codes")
+    chat.add_message("user", "The code is 4711.")
+    call = chat.request("unlock", {"code": 4711})
+    chat.start(call.id)
+    chat.complete(call.id, "open")
+    payloads = [stored.payload for stored in store.session.storage.payloads("codes")]
+    marks = [call.fingerprint[3:]] if call.fingerprint else []
+    assert marks
+    store.redact("codes", by="ann", whole=True)
+    store.close()
+    stored = path.read_bytes()
+    for payload in payloads:
+        for digest in (payload_digest(payload), payload_digest(payload, bytes(16))):
+            assert digest.hex().encode() not in stored
+            assert digest not in stored
+    assert all(bytes.fromhex(mark) not in stored for mark in marks)
+    assert run(path, "SELECT COUNT(salt) FROM toolledger_events WHERE version < 5 AND "
+               "conversation = (SELECT conversation FROM toolledger_conversations WHERE "
+               "conversation_id = 'codes')") == [(0,)]  # fmt: skip
+
+
+def test_an_approval_with_an_edit_goes_with_its_call(store: EventStore) -> None:
+    """What was edited is arguments, too."""
+    chat = store.conversation("edits")
+    chat.request("pay", {"n": 1}, "1")
+    chat.approve("1", {"n": 1, "note": CARD}, by="mia")
+    chat.start("1")
+    chat.complete("1", "ok")
+    store.redact("edits", by="ann", paths="arguments.note")
+    assert CARD not in texts(chat)
+    approved = [e.event for e in chat.events() if isinstance(e.event, ToolApproved)]
+    assert approved[0].edited_call is not None
+    assert approved[0].edited_call.arguments == {"n": 1, "note": REDACTED}
+    assert problems(store) == []
+
+
+def test_a_text_goes_from_every_conversation(store: EventStore) -> None:
+    """Those without it are left as they are."""
+    store.conversation("b").add_message("user", f"{CARD} again")
+    store.conversation("c").add_message("user", "nothing")
+    done = list(store.redact_everywhere(CARD, by="ann"))
+    assert [each.conversation_id for each in done] == ["chat", "b"]
+    assert store.conversation("c").version == 1
+    assert problems(store) == []
+
+
+def test_a_redaction_holds_what_others_append_meanwhile(
+    store: EventStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is planned anew on the newer log."""
+    chat, storage = store.conversation("chat"), store.session.storage
+    read, late = storage.payloads, iter((f"late {CARD}",))
+
+    def payloads(conversation_id: str) -> Iterator[Any]:
+        yield from read(conversation_id)
+        for text in late:
+            chat.add_message("user", text)
+
+    monkeypatch.setattr(storage, "payloads", payloads)
+    done = store.redact("chat", by="ann", text=CARD)
+    assert CARD not in texts(chat)
+    assert max(done.versions) == chat.version - 1
+    assert problems(store) == []
+
+
+@pytest.mark.parametrize("text", ["pay", "parts", "text", "assistant", "call_id", "1"])
+def test_identifiers_and_the_form_stay(store: EventStore, text: str) -> None:
+    """A text that is also the name of a tool, a member or a role."""
+    chat = store.conversation("chat")
+    chat.add_message("user", f"the word {text}")
+    before = {each.id: each.call.name for each in chat.tools.values()}
+    store.redact("chat", by="ann", text=text)
+    assert {each.id: each.call.name for each in chat.tools.values()} == before
+    assert f"word {text}" not in texts(chat)
+    assert model_history(chat).render("openai")["messages"]
+    assert problems(store) == []
