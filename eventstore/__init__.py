@@ -23,9 +23,7 @@ from eventstore.domain.events import (
     HookRaised,
     MessageAdded,
     ModelResponded,
-    PayloadsRedacted,
     Recorded,
-    RedactedPayload,
     RunEnded,
     RunStarted,
     ToolApproved,
@@ -46,6 +44,7 @@ from eventstore.domain.failure import ErrorKind, ErrorKindSet, Failure, classify
 from eventstore.domain.fingerprint import fingerprint
 from eventstore.domain.lifecycle import evolve
 from eventstore.domain.messages import Document, Image, Opaque, Part, Text
+from eventstore.domain.redaction import PayloadsRedacted, RedactedPayload
 from eventstore.domain.revision import Revision
 from eventstore.domain.statuses import (
     Approved,

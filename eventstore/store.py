@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Self
 
 from eventstore.conversation import Conversation
-from eventstore.domain.events import PayloadsRedacted, Recorded
+from eventstore.domain.events import Recorded
 from eventstore.domain.fingerprint import parse
+from eventstore.domain.redaction import PayloadsRedacted
 from eventstore.session import DEFAULT_SETTINGS, LogSession, SessionSettings
 from eventstore.storage.interface import Damage, Storage
 from eventstore.storage.verification import verify
@@ -227,8 +228,8 @@ class EventStore:
         or only the members at `paths` (`arguments.card`, `result.rows[*].email`, `parts[0].text`)
         or a `text` wherever it stands (a compiled pattern, too). Paths or a text alone are looked
         for in the whole conversation; `whole=True` redacts all of it. Identifiers, versions, times
-        and digests stay, so that the log is as sound as before. Who did it, why and by which rule
-        is an event of its own.
+        and digests stay, so that the log is as sound as before. The redaction is an event of its
+        own, with the person, the reason and the rule.
 
         A call of which an event was redacted is never started again. With `dry_run` nothing is
         done, and what would be is returned.

@@ -21,7 +21,7 @@ from eventstore.append.conversation_state import (
     detached_copy,
     detached_event,
 )
-from eventstore.append.event_ids import event_ids
+from eventstore.append.event_ids import event_ids, salts
 from eventstore.append.staging import stage_events
 from eventstore.append.tool_fold import LookUp, fold_tools
 from eventstore.domain.events import Event, HookAnswer, Recorded, ToolEndedLate, ToolEvent
@@ -197,7 +197,14 @@ class PendingAppend(msgspec.Struct, eq=False):
             events, ids = [events[n] for n in new], [ids[n] for n in new]
             times = [times[n] for n in new] if times else ()
         staged = self.staged = stage_events(
-            state, events, ids, at, self.look_up, ids_given=given, times=times
+            state,
+            events,
+            ids,
+            at,
+            self.look_up,
+            ids_given=given,
+            times=times,
+            salts=salts(len(events)),
         )
         return staged.drafts
 

@@ -28,7 +28,6 @@ from eventstore.domain.equal_calls import SameEffect, stands_in_the_way
 from eventstore.domain.events import (
     TOOL_EVENTS,
     Event,
-    PayloadsRedacted,
     Recorded,
     RunStarted,
     ToolApproved,
@@ -42,6 +41,7 @@ from eventstore.domain.events import (
 )
 from eventstore.domain.fingerprint import parse
 from eventstore.domain.lifecycle import evolve
+from eventstore.domain.redaction import PayloadsRedacted
 from eventstore.domain.statuses import Approved, Completed, Rejected, Running, ToolStatus
 from eventstore.domain.tool import Tool
 from eventstore.errors import (

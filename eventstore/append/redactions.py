@@ -10,32 +10,29 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from eventstore.domain.events import PayloadsRedacted
+import msgspec
+
+from eventstore.domain.redaction import PayloadsRedacted
 from eventstore.errors import IllegalTransition, StoreCorrupt
 
 if TYPE_CHECKING:
     from eventstore.domain.events import Event, Recorded
 
 
-class Redactions:
-    """The markers and the records of redactions in one conversation, up to a version."""
+class Redactions(msgspec.Struct):
+    """The markers and the records of redactions in one conversation, by version."""
 
-    def __init__(self) -> None:
-        self.calls: set[str] = set()
-        """The ids of the calls with an event that was redacted."""
-        self._markers: dict[int, str] = {}
-        self._recorded: dict[int, str] = {}
+    calls: set[str] = msgspec.field(default_factory=set)
+    """The ids of the calls with an event that was redacted."""
+    markers: dict[int, str] = msgspec.field(default_factory=dict)
+    recorded: dict[int, str] = msgspec.field(default_factory=dict)
 
     def __copy__(self) -> Redactions:
-        other = Redactions()
-        other.calls = self.calls.copy()
-        other._markers = self._markers.copy()
-        other._recorded = self._recorded.copy()
-        return other
+        return Redactions(self.calls.copy(), self.markers.copy(), self.recorded.copy())
 
     def take_marker(self, recorded: Recorded, marker: str) -> None:
         """Take in an event that was read from a marker."""
-        self._markers[recorded.version] = marker
+        self.markers[recorded.version] = marker
         if recorded.call_id is not None:
             self.calls.add(recorded.call_id)
 
@@ -43,7 +40,7 @@ class Redactions:
         """Take in the record of a redaction."""
         if type(event) is PayloadsRedacted:
             for each in event.payloads:
-                self._recorded[each.version] = each.marker
+                self.recorded[each.version] = each.marker
                 if each.call_id is not None:
                     self.calls.add(each.call_id)
 
@@ -54,8 +51,8 @@ class Redactions:
             IllegalTransition: an event of the call was redacted.
             StoreCorrupt: the conversation has a marker that is not as it was recorded.
         """
-        for version, marker in self._markers.items():
-            if self._recorded.get(version) != marker:
+        for version, marker in self.markers.items():
+            if self.recorded.get(version) != marker:
                 raise StoreCorrupt(
                     f"version {version} of conversation {conversation_id!r} was redacted, and no "
                     "record says so: it may be a step of any call, and nothing was started; run "

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Callable, Mapping, Sequence
-from os import urandom
 from typing import Any, NamedTuple, get_args
 
 import msgspec
@@ -37,7 +36,6 @@ from eventstore.domain.lifecycle import DECISIONS, check_decision
 from eventstore.domain.lifecycle import STEPS as EVOLVE_BY_TAG
 from eventstore.domain.messages import Opaque, result_parts
 from eventstore.domain.nesting import too_deep
-from eventstore.domain.redaction import SALT_BYTES
 from eventstore.domain.tool import Tool
 from eventstore.errors import UnencodableEvent, UnhashableArguments
 from eventstore.storage.interface import Draft
@@ -52,10 +50,12 @@ def stage_events(
     *,
     ids_given: bool,
     times: Sequence[int | None] = (),
+    salts: Sequence[bytes],
 ) -> StagedEvents:
     """Check `events` one after the other and encode them; exact repeats are left out.
 
-    `at` is the time of recording in microseconds, `times` are those at the events' source.
+    `at` is the time of recording in microseconds, `times` are those at the events' source. `salts`
+    are random, one for each event.
     `look_up` is called once at most. `ids_given` says that the ids come from the caller.
 
     Raises:
@@ -68,7 +68,7 @@ def stage_events(
     tools: dict[str, Entry] = {}
     settled: Mapping[str, Tool] | None = None
     all_times = times or [None] * len(events)
-    for given, event_id, occurred_at in zip(events, event_ids, all_times, strict=True):
+    for given, event_id, occurred_at, salt in zip(events, event_ids, all_times, salts, strict=True):
         step = STEPS.get(type(given))
         digest, begins = None, False
         if step is None:
@@ -109,7 +109,7 @@ def stage_events(
                 begins,
                 ids_given,
                 occurred_at,
-                urandom(SALT_BYTES),
+                salt,
             )
         )
         kept.append(event)

@@ -18,7 +18,7 @@ import msgspec
 from eventstore.domain.calls import FunctionCall, FunctionResponse
 from eventstore.domain.failure import Failure
 from eventstore.domain.messages import Part
-from eventstore.domain.redaction import is_marker
+from eventstore.domain.redaction import PayloadsRedacted, is_marker
 from eventstore.domain.usage import Usage
 
 
@@ -369,32 +369,6 @@ class RunEnded(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     schema: ClassVar[int] = 1
     reason: str
     failure: Failure | None = None
-
-
-class RedactedPayload(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """An event whose payload was redacted: its `version`, its call, and the digest of its marker.
-
-    See `eventstore.domain.redaction`.
-    """
-
-    version: int
-    marker: str
-    call_id: str | None = None
-
-
-class PayloadsRedacted(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """Payloads of events before it were redacted: by whom, why, and by which rule.
-
-    `paths` are those of the members that are gone, where the rest of the payloads stayed.
-    """
-
-    tag: ClassVar[str] = "redacted"
-    schema: ClassVar[int] = 1
-    by: str
-    payloads: tuple[RedactedPayload, ...]
-    reason: str | None = None
-    rule: str | None = None
-    paths: tuple[str, ...] = ()
 
 
 class UnknownEvent(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):

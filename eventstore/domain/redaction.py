@@ -8,15 +8,14 @@
    gone, and a random `nonce`, so that its digest tells nothing of what is kept.
 4. What is not exactly as this module writes it is no marker: nothing of it is read.
 5. The digest of each marker is in a `PayloadsRedacted` event of its conversation. So a marker that
-   was changed, or that nobody recorded, is found.
+   was changed, or that has no record, is found.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 from hashlib import blake2b
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -56,6 +55,29 @@ class Marker(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, forbid_u
     kept: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
 
+class RedactedPayload(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """An event whose payload was redacted: its version, its call, the digest of its marker."""
+
+    version: int
+    marker: str
+    call_id: str | None = None
+
+
+class PayloadsRedacted(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """Payloads of events before it were redacted; `by` names the person, `rule` the rule.
+
+    `paths` are those of the members that are gone, where the rest of the payloads stayed.
+    """
+
+    tag: ClassVar[str] = "redacted"
+    schema: ClassVar[int] = 1
+    by: str
+    payloads: tuple[RedactedPayload, ...]
+    reason: str | None = None
+    rule: str | None = None
+    paths: tuple[str, ...] = ()
+
+
 _decode = msgspec.json.Decoder(Marker).decode
 
 
@@ -70,9 +92,9 @@ def identifiers(event: Any) -> dict[str, Any]:
     return {} if members is None else members(event)
 
 
-def partial_marker(digest: bytes, kept: bytes) -> bytes:
-    """Return the marker for a payload of which `kept` stays."""
-    return _encode(Marker(digest.hex(), nonce=os.urandom(16).hex(), kept=msgspec.Raw(kept)))
+def partial_marker(digest: bytes, kept: bytes, nonce: bytes) -> bytes:
+    """Return the marker for a payload of which `kept` stays; `nonce` is random."""
+    return _encode(Marker(digest.hex(), nonce=nonce.hex(), kept=msgspec.Raw(kept)))
 
 
 def marker_digest(marker: bytes) -> str:

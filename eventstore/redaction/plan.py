@@ -12,16 +12,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
 
 from eventstore.domain.codec import DECODERS, decode
-from eventstore.domain.events import RedactedPayload, ToolApproved, ToolPending, UnknownEvent
+from eventstore.domain.events import ToolApproved, ToolPending, UnknownEvent
 from eventstore.domain.redaction import (
     SALTED_DIGEST_BYTES,
     TAGS_WITH_TEXT,
+    RedactedPayload,
     identifiers,
     is_marker,
     kept_digest,
@@ -55,8 +56,11 @@ def plan(
     payloads: Iterable[StoredPayload],
     tools: Mapping[str, Tool],
     wanted: Selection,
+    nonce: Callable[[], bytes],
 ) -> list[Planned]:
     """Return what is to be done for a selection, in the order of versions.
+
+    `nonce` returns 16 random bytes.
 
     Raises:
         RedactionRefused: a call is open or in doubt, or an event cannot be read without what is to
@@ -83,7 +87,7 @@ def plan(
             row.forget_fingerprint()
         elif row.tells_of(turns):
             row.drop_forms()
-    return [row.planned() for row in rows if row.is_changed]
+    return [row.planned(nonce) for row in rows if row.is_changed]
 
 
 def _check_settled(tools: Mapping[str, Tool], concerned: Iterable[str]) -> None:
@@ -205,7 +209,7 @@ class _Row:
         kept = kept_digest(self._stored.payload) or b""
         return bool(self._stored.salt) or len(kept) == SALTED_DIGEST_BYTES
 
-    def planned(self) -> Planned:
+    def planned(self, nonce: Callable[[], bytes]) -> Planned:
         """Return its marker."""
         stored = self._stored
         digest = kept_digest(stored.payload) if not stored.salt else None
@@ -214,7 +218,7 @@ class _Row:
         if self._is_whole or self._kept is None:
             marker = whole_marker(digest, self._event)
         else:
-            marker = partial_marker(digest, self._kept)
+            marker = partial_marker(digest, self._kept, nonce())
         forgotten = stored.fingerprint if self._forgets else None
         record = RedactedPayload(self.version, marker_digest(marker), self.call_id)
         return Planned(Rewrite(self.version, marker, forgotten), record, self.is_salted)

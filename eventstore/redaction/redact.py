@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Required, TypedDict
 
 import msgspec
 
 from eventstore.append.command import Command, PendingAppend
 from eventstore.append.tool_fold import fold_tools
-from eventstore.domain.events import PayloadsRedacted
+from eventstore.domain.redaction import SALT_BYTES, PayloadsRedacted
 from eventstore.errors import RedactionRefused, StoreBusy, VersionConflict
 from eventstore.redaction.plan import Planned, plan
 from eventstore.redaction.selection import Selection, selection
@@ -48,8 +50,8 @@ class Redaction(msgspec.Struct, frozen=True):
     """What was redacted of a conversation, and what is left.
 
     `versions` are those of the redacted events, `recorded_at` those of the events that record it.
-    What `guessable` events held can be confirmed by who guesses it: their digests are older than
-    salts. `remains` says in words where the database still holds the text, and how to clear it.
+    What `guessable` events held can be guessed, and the guess confirmed: they have no salts.
+    `remains` says in words where the database still holds the text, and how to clear it.
     """
 
     conversation_id: str
@@ -75,13 +77,13 @@ def redact(  # noqa: PLR0913 - see `EventStore.redact`
 ) -> Redaction:
     """Redact events of a conversation; see `EventStore.redact`."""
     if not isinstance(by, str) or not by.strip():
-        raise ValueError(f"by is {by!r}: name who redacts, for example 'mia@acme.example'")
+        raise ValueError(f"by is {by!r}: name a person, for example 'mia@acme.example'")
     wanted = selection(versions, calls, paths, text, whole=whole)
     for _ in range(TRIES):
         planned, version = _planned(session, conversation_id, wanted)
         record = tuple(_records(planned, by, reason, rule, wanted))
         if dry_run or not planned:
-            return _told(conversation_id, planned)
+            return _redaction(conversation_id, planned)
         command = Command(
             conversation_id,
             lambda _, __, record=record: record,
@@ -95,7 +97,7 @@ def redact(  # noqa: PLR0913 - see `EventStore.redact`
         except VersionConflict:
             continue
         at = tuple(each.version for each in recorded)
-        return _told(conversation_id, planned, at, session.storage.erase())
+        return _redaction(conversation_id, planned, at, session.storage.erase())
     raise StoreBusy(
         f"conversation {conversation_id!r} was appended to {TRIES} times while it was to be "
         "redacted; nothing was redacted: try again when it rests"
@@ -109,7 +111,8 @@ def _planned(
     if not rows:
         raise RedactionRefused(f"there is no conversation {conversation_id!r}: nothing to redact")
     tools = fold_tools(session.events(conversation_id))
-    return plan(conversation_id, rows, tools, wanted), rows[-1].version
+    nonce = partial(os.urandom, SALT_BYTES)
+    return plan(conversation_id, rows, tools, wanted, nonce), rows[-1].version
 
 
 def _records(
@@ -120,7 +123,7 @@ def _records(
         yield PayloadsRedacted(by, some, reason, rule, wanted.paths)
 
 
-def _told(
+def _redaction(
     conversation_id: str,
     planned: list[Planned],
     recorded_at: tuple[int, ...] = (),

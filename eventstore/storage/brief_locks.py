@@ -1,7 +1,7 @@
 """Changing a table that others use: its lock is waited for briefly, and several times.
 
-Who waits for the exclusive lock of a table keeps everybody else waiting who comes after, though
-only one long reader may be in the way. So the wait ends after `WAIT_SECONDS`, those behind it
+A session that waits for the exclusive lock of a table keeps all others waiting that come after it,
+though only one long reader may be in the way. So the wait ends after `WAIT_SECONDS`, the others
 continue, and it is tried again.
 """
 
@@ -86,7 +86,7 @@ def _short_waits(connection: Connection) -> Iterator[None]:
 
 
 def _in_the_way(connection: Connection) -> str:
-    """Return who holds the lock, where the server says so."""
+    """Return which sessions hold the lock, where the server says so."""
     if connection.dialect.name != "postgresql":
         return ""
     found = connection.exec_driver_sql(

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from eventstore.domain.codec import decode
-from eventstore.domain.events import PayloadsRedacted
-from eventstore.domain.redaction import is_marker, marker_digest, parsed_marker
+from eventstore.domain.redaction import PayloadsRedacted, is_marker, marker_digest, parsed_marker
 
 if TYPE_CHECKING:
     from eventstore.storage.chain import StoredRow

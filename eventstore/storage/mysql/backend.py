@@ -29,8 +29,9 @@ from eventstore.errors import (
 from eventstore.storage import migrations
 from eventstore.storage.interface import Draft
 from eventstore.storage.mysql.durable_reads import DurableReader
-from eventstore.storage.sql.backend import COPIES_REMAIN
-from eventstore.storage.sql.parts import Parts
+from eventstore.storage.sql.log import Log
+from eventstore.storage.sql.parts import COPIES_REMAIN, Parts
+from eventstore.storage.sql.reader import LogReader
 from eventstore.storage.sql.schema import metadata
 from eventstore.storage.sql.server import CONNECT_SECONDS, Server
 from eventstore.storage.sql.storage import SqlStorage
@@ -105,6 +106,10 @@ VERSIONS_REMAIN = (
     "the server keeps old versions of the rows until its purge has run, and its binary log keeps "
     "them until `PURGE BINARY LOGS`"
 )
+
+
+def _remains(_: LogReader) -> tuple[str, ...]:
+    return VERSIONS_REMAIN, COPIES_REMAIN
 
 
 class Mysql(Server):
@@ -184,16 +189,13 @@ class Mysql(Server):
         """SQLAlchemy's names for MariaDB and MySQL."""
         return frozenset({"mysql", "mariadb"})
 
-    def erase(self, run: Callable[..., Sequence[Any]]) -> tuple[str, ...]:
-        """Return what is left of redacted payloads; see `Backend.erase`."""
-        del run
-        return VERSIONS_REMAIN, COPIES_REMAIN
-
     def storage(self, tenant: str) -> SqlStorage:
         """Return a storage; its readers wait for the disk where InnoDB does not."""
         if self.visible_before_durable and self.durability == "full":
-            return SqlStorage(self, tenant, lambda log: Parts(DurableReader(log, self)))
-        return SqlStorage(self, tenant)
+            reader: Callable[[Log], LogReader] = lambda log: DurableReader(log, self)  # noqa: E731
+        else:
+            reader = LogReader
+        return SqlStorage(self, tenant, lambda log: Parts(reader(log), erase=_remains))
 
     def weak_durability(self, connection: Connection) -> tuple[str, str] | None:
         """Return a weak setting of InnoDB's log or of the binary log, which recovers commits."""

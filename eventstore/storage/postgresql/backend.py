@@ -7,7 +7,7 @@ All is done under READ COMMITTED: a writer that waited for the row sees what the
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
@@ -33,8 +33,7 @@ from eventstore.storage.postgresql.replication import (
 )
 from eventstore.storage.postgresql.single_statement import PostgresqlSingleStatement
 from eventstore.storage.postgresql.standby_proof import StandbyProof
-from eventstore.storage.sql.backend import COPIES_REMAIN
-from eventstore.storage.sql.parts import Parts
+from eventstore.storage.sql.parts import COPIES_REMAIN, Parts
 from eventstore.storage.sql.reader import LogReader
 from eventstore.storage.sql.server import CONNECT_SECONDS, Server
 from eventstore.storage.sql.storage import SqlStorage
@@ -110,6 +109,10 @@ VERSIONS_REMAIN = (
     "the server keeps old versions of the rows until they are vacuumed: run "
     "`VACUUM toolledger_events`; its write-ahead log holds them until it is recycled"
 )
+
+
+def _remains(_: LogReader) -> tuple[str, ...]:
+    return VERSIONS_REMAIN, COPIES_REMAIN
 
 
 class Postgresql(Server):
@@ -291,11 +294,6 @@ class Postgresql(Server):
         """Return the expression that reads text as bytes; a cast would read escapes in it."""
         return func.convert_to(payload, literal_column("'UTF8'"))
 
-    def erase(self, run: Callable[..., Sequence[Any]]) -> tuple[str, ...]:
-        """Return what is left of redacted payloads; see `Backend.erase`."""
-        del run
-        return VERSIONS_REMAIN, COPIES_REMAIN
-
     def storage(self, tenant: str) -> SqlStorage:
         """Return one that appends in binary, and notifies other processes."""
         return SqlStorage(self, tenant, self._parts)
@@ -303,7 +301,8 @@ class Postgresql(Server):
     def _parts(self, log: Log) -> Parts:
         proof = StandbyProof(log, self)
         single = PostgresqlSingleStatement(log, proof)
-        return Parts(LogReader(log), insert_copies, single, proof, Notifications(log))
+        hints = Notifications(log)
+        return Parts(LogReader(log), insert_copies, single, proof, hints, _remains)
 
     def error_for(self, error: BaseException) -> tuple[type[StorageError], str]:
         """Look the SQLSTATE up; an error without one is the connection's."""

@@ -26,12 +26,6 @@ if TYPE_CHECKING:
     from eventstore.storage.migrations import Progress
 
 
-COPIES_REMAIN = (
-    "backups, replicas and exports that were made before hold it still: destroy them, and make new "
-    "ones"
-)
-
-
 class Limits(msgspec.Struct, frozen=True):
     """How much a storage reads at once, and how much it keeps in memory."""
 
@@ -194,14 +188,6 @@ class Backend(ABC):
 
     def check_sizes(self, drafts: Sequence[Draft]) -> None:
         """Refuse events so large that the database drops the connection."""
-
-    def erase(self, run: Callable[..., Sequence[Any]]) -> tuple[str, ...]:
-        """Clear what the database still holds of redacted payloads; return what is left.
-
-        `run` executes a statement outside any transaction, and returns its rows.
-        """
-        del run
-        return (COPIES_REMAIN,)
 
     def payload_as_bytes(self, payload: ColumnElement[str]) -> ColumnElement[bytes]:
         """Return the expression that reads text as bytes, whatever they are."""

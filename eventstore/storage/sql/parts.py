@@ -65,6 +65,17 @@ class Hints(Protocol):
         ...
 
 
+COPIES_REMAIN = (
+    "backups, replicas and exports that were made before hold it still: destroy them, and make new "
+    "ones"
+)
+
+
+def copies_remain(_: LogReader) -> tuple[str, ...]:
+    """Return what is left of redacted payloads where nothing is known of the database."""
+    return (COPIES_REMAIN,)
+
+
 class Parts(NamedTuple):
     """What a storage is made of; None stands for what its database does not need."""
 
@@ -73,6 +84,8 @@ class Parts(NamedTuple):
     single: SingleStatement | None = None
     proof: CommitProof | None = None
     hints: Hints | None = None
+    erase: Callable[[LogReader], tuple[str, ...]] = copies_remain
+    """Clears what the database still holds of redacted payloads; see `Storage.erase`."""
 
 
 MakeParts: TypeAlias = Callable[[Log], Parts]

@@ -64,6 +64,7 @@ class SqlStorage:
         self._single = parts.single
         self._proof = parts.proof
         self._hints = parts.hints
+        self._erase = parts.erase
         self._writer = LogWriter(log, reader, parts.insert)
         wait = parts.proof.wait_until_lasting if parts.proof else reader.wait_until_durable
         self.unanswered = UnansweredCommits(log, wait)
@@ -114,7 +115,7 @@ class SqlStorage:
     def erase(self) -> tuple[str, ...]:
         """Clear what is left of redacted payloads; see `Storage.erase`."""
         with self.connections.lock, translated(self.backend):
-            return self.backend.erase(self.connections.rows)
+            return self._erase(self.reader)
 
     def close(self) -> None:
         """Give up the connections, after the last hint. A second call does nothing."""

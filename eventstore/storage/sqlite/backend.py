@@ -13,7 +13,7 @@ process must not use the file through another copy of SQLite (`sqlite3` beside a
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
@@ -35,10 +35,10 @@ from sqlalchemy.pool import StaticPool
 
 from eventstore.errors import NotAStore, StorageError, StoreClosed
 from eventstore.storage import migrations
-from eventstore.storage.sql.backend import COPIES_REMAIN, Backend, translated
+from eventstore.storage.sql.backend import Backend, translated
 from eventstore.storage.sql.connections import no_fork
 from eventstore.storage.sql.opening import migrate_in_transaction
-from eventstore.storage.sql.parts import Parts
+from eventstore.storage.sql.parts import COPIES_REMAIN, Parts
 from eventstore.storage.sql.pool import IdlePool
 from eventstore.storage.sql.reader import LogReader
 from eventstore.storage.sql.storage import SqlStorage
@@ -327,23 +327,6 @@ class Sqlite(Backend):
             if text != "ok":
                 yield f"SQLite: {text}"
 
-    def erase(self, run: Callable[..., Sequence[Any]]) -> tuple[str, ...]:
-        """Bring the pages that were overwritten into the file, and empty the -wal.
-
-        A SQLite that can lose rows by it is not asked to.
-        """
-        if self.path is None:
-            return ()
-        if not loses_rows(driver().sqlite_version_info):
-            ((busy, *_),) = run("PRAGMA wal_checkpoint(TRUNCATE)")
-            if not busy:
-                return (COPIES_REMAIN,)
-        in_wal = (
-            f"{self.path}-wal may hold it still: it goes when the last process closes the store, "
-            "or with the next redaction while nobody reads"
-        )
-        return in_wal, COPIES_REMAIN
-
     def driver_problems(self) -> Iterator[str]:
         """Report a SQLite that can lose committed rows."""
         if loses_rows(driver().sqlite_version_info):
@@ -416,4 +399,23 @@ class Sqlite(Backend):
 
 def _parts(log: Log) -> Parts:
     """Return the parts of a storage in SQLite."""
-    return Parts(LogReader(log), insert_many_rows, SqliteSingleStatement(log))
+    return Parts(LogReader(log), insert_many_rows, SqliteSingleStatement(log), erase=_empty_wal)
+
+
+def _empty_wal(reader: LogReader) -> tuple[str, ...]:
+    """Bring the pages that a redaction has overwritten into the file, and empty the -wal.
+
+    A SQLite that can lose rows by it is not asked to.
+    """
+    path = reader.log.backend.url.database
+    if reader.connections.backend.single_connection:
+        return ()
+    if not loses_rows(driver().sqlite_version_info):
+        ((busy, *_),) = reader.connections.rows("PRAGMA wal_checkpoint(TRUNCATE)")
+        if not busy:
+            return (COPIES_REMAIN,)
+    in_wal = (
+        f"{path}-wal may hold it still: it goes when the last process closes the store, or with "
+        "the next redaction while no other process reads"
+    )
+    return in_wal, COPIES_REMAIN

@@ -20,7 +20,7 @@ def redact(  # noqa: PLR0913 - the options of the command
         typer.Argument(metavar="[ID]", help="A conversation's id; without it, all with --text."),
     ] = None,
     *,
-    by: Annotated[str, typer.Option("--by", metavar="NAME", help="Who redacts.")],
+    by: Annotated[str, typer.Option("--by", metavar="NAME", help="The person who redacts.")],
     version: Annotated[
         list[int] | None, typer.Option("--version", metavar="N", help="The event; may be repeated.")
     ] = None,
@@ -54,7 +54,7 @@ def redact(  # noqa: PLR0913 - the options of the command
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Take the content out of stored events, for good; who did it and why is recorded.
+    """Take the content out of stored events, for good; by whose hand, and why, is recorded.
 
     Identifiers, versions, times and digests stay, so that the log can still be verified.
     """
@@ -122,9 +122,7 @@ def _tell(done: list[Redaction], *, dry_run: bool) -> None:
             continue
         say(f"{plural(len(each.versions), 'event')}{where} {said}: version {versions}")
         if each.guessable:
-            say(
-                f"note: {plural(len(each.guessable), 'event')} of an older version: who guesses "
-                f"what it held can confirm it (version {', '.join(map(str, each.guessable))})"
-            )
+            older = ", ".join(map(str, each.guessable))
+            say(f"note: of an older version, without salts: guesses can be confirmed ({older})")
     for text in dict.fromkeys(text for each in done for text in each.remains):
         say(f"note: {text}")

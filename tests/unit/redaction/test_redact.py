@@ -155,7 +155,7 @@ def test_members_of_a_result_go(store: EventStore) -> None:
     assert store.redact("chat", by="ann", paths="result.card").versions == ()
 
 
-def test_what_was_redacted_in_part_goes_as_a_whole(store: EventStore) -> None:
+def test_a_partly_redacted_event_goes_as_a_whole(store: EventStore) -> None:
     """The last record counts; the first one tells nothing of what was kept then."""
     store.redact("chat", by="ann", versions=[1], text=CARD)
     store.redact("chat", by="ann", versions=[1])
@@ -165,8 +165,8 @@ def test_what_was_redacted_in_part_goes_as_a_whole(store: EventStore) -> None:
     assert problems(store) == []
 
 
-def test_what_a_dry_run_says_is_what_is_done(store: EventStore) -> None:
-    """It does nothing itself."""
+def test_a_dry_run_says_the_same_and_writes_nothing(store: EventStore) -> None:
+    """The text is there until it is done."""
     chat = store.conversation("chat")
     version = chat.version
     said = store.redact("chat", by="ann", text=CARD, dry_run=True)
@@ -188,12 +188,12 @@ REFUSED: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"calls": [""]}, ValueError, "not empty"),
     ({"paths": "parts"}, RedactionRefused, "cannot be read without that"),
     ({"paths": "role"}, RedactionRefused, "cannot be read without that"),
-    ({"by": " ", "whole": True}, ValueError, "name who"),
+    ({"by": " ", "whole": True}, ValueError, "name a person"),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("chosen", "error", "said"), REFUSED)
-def test_what_makes_no_sense_is_refused(
+def test_a_senseless_choice_is_refused(
     store: EventStore, chosen: dict[str, Any], error: type[Exception], said: str
 ) -> None:
     """One error, and nothing is written."""
@@ -332,7 +332,7 @@ def test_a_redacted_text_cannot_be_guessed(path: Path, store: EventStore) -> Non
 
 
 def test_an_approval_with_an_edit_goes_with_its_call(store: EventStore) -> None:
-    """What was edited is arguments, too."""
+    """Edited arguments are arguments, too."""
     chat = store.conversation("edits")
     chat.request("pay", {"n": 1}, "1")
     chat.approve("1", {"n": 1, "note": CARD}, by="mia")
@@ -359,7 +359,7 @@ def test_a_text_goes_from_every_conversation(store: EventStore) -> None:
 def test_a_redaction_holds_what_others_append_meanwhile(
     store: EventStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is planned anew on the newer log."""
+    """The redaction is planned anew on the newer log."""
     chat, storage = store.conversation("chat"), store.session.storage
     read, late = storage.payloads, iter((f"late {CARD}",))
 
