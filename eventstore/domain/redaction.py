@@ -108,7 +108,9 @@ def marker_digest(marker: bytes) -> str:
 
 def is_marker(payload: str | bytes | bytearray) -> bool:
     """Return whether a payload stands for one that was redacted."""
-    return payload.startswith(REDACTED_PREFIX if isinstance(payload, str) else _PREFIX)
+    if isinstance(payload, str):
+        return payload.startswith(REDACTED_PREFIX)
+    return payload.startswith(_PREFIX)
 
 
 def kept_digest(payload: bytes) -> bytes | None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Required, TypedDict
 
 import msgspec
 
-from eventstore.append.command import Command, PendingAppend
+from eventstore.append.command import Command, Decide, PendingAppend
 from eventstore.append.tool_fold import fold_tools
 from eventstore.domain.redaction import SALT_BYTES, PayloadsRedacted
 from eventstore.errors import RedactionRefused, StoreBusy, VersionConflict
@@ -81,12 +81,12 @@ def redact(  # noqa: PLR0913 - see `EventStore.redact`
     wanted = selection(versions, calls, paths, text, whole=whole)
     for _ in range(TRIES):
         planned, version = _planned(session, conversation_id, wanted)
-        record = tuple(_records(planned, by, reason, rule, wanted))
+        record = list(_records(planned, by, reason, rule, wanted))
         if dry_run or not planned:
             return _redaction(conversation_id, planned)
         command = Command(
             conversation_id,
-            lambda _, __, record=record: record,
+            _decided(record),
             PendingAppend.recorded,
             version,
             exclusive=True,
@@ -113,6 +113,10 @@ def _planned(
     tools = fold_tools(session.events(conversation_id))
     nonce = partial(os.urandom, SALT_BYTES)
     return plan(conversation_id, rows, tools, wanted, nonce), rows[-1].version
+
+
+def _decided(record: list[PayloadsRedacted]) -> Decide:
+    return lambda _, __: record
 
 
 def _records(

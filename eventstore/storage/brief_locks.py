@@ -8,7 +8,7 @@ continue, and it is tried again.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -23,6 +23,7 @@ TRIES = 40
 
 _LOCK_NOT_AVAILABLE = "55P03"
 _LOCK_WAIT_TIMEOUT = 1205
+_HAS_TRANSACTION_TIMEOUT = 17_00_00
 
 
 def tried_briefly(connection: Connection, change: Callable[[], object]) -> None:
@@ -58,11 +59,12 @@ def _tried(connection: Connection, change: Callable[[], object]) -> bool:
 
 
 @contextmanager
-def _short_waits(connection: Connection) -> Iterator[None]:
+def _short_waits(connection: Connection) -> Generator[None]:
     run = connection.exec_driver_sql
     if connection.dialect.name == "postgresql":
         run("SET LOCAL statement_timeout = 0")
-        if (connection.dialect.server_version_info or (0,)) >= (17,):
+        (version,) = run("SHOW server_version_num").one()
+        if int(version) >= _HAS_TRANSACTION_TIMEOUT:
             run("SET LOCAL transaction_timeout = 0")
         (before,) = run("SHOW lock_timeout").one()
         run("SAVEPOINT toolledger_lock")

@@ -165,7 +165,7 @@ def new_digests(
         chained: dict[object, bytes] = {}  # of each conversation, the digest of its last event
         for rows in pages(connection, source, lane, before):
             for *columns, tenant, name in rows:
-                row = StoredRow(*columns[:11], None, *columns[11:])
+                row = StoredRow._make([*columns[:11], None, *columns[11:], None])
                 previous = chained.get(row.conversation, bytes(16))
                 if row.version == 1 and tenant is not None:
                     previous = conversation_digest(bytes(tenant), bytes(name))

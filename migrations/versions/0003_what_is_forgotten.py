@@ -173,7 +173,7 @@ def new_digests(connection: sa.Connection) -> Iterator[list[dict[str, Any]]]:
         for found in pages(connection, lane):
             rows: list[dict[str, Any]] = []
             for *columns, salt, tenant, name in found:
-                row = StoredRow(*columns[:11], None, *columns[11:], salt)
+                row = StoredRow._make([*columns[:11], None, *columns[11:], salt])
                 first = None
                 if row.version == 1 and tenant is not None:
                     first = conversation_digest(bytes(tenant), bytes(name))

@@ -339,12 +339,12 @@ def _at_key() -> ColumnElement[bool]:
 
 
 def _redact() -> Update:
-    values = {_e.payload: bindparam("payload"), _e.salt: null()}
-    return update(tables.events).where(_at_key()).values(values)
+    change = update(tables.events).where(_at_key())
+    return change.values(payload=bindparam("payload"), salt=null())
 
 
 def _forget_mark() -> Update:
-    return update(tables.events).where(_at_key()).values({_e.fingerprint: null()})
+    return update(tables.events).where(_at_key()).values(fingerprint=null())
 
 
 def _unindex() -> Delete:
