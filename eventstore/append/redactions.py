@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 class Redactions(msgspec.Struct):
     """The markers and the records of redactions in one conversation, by version."""
 
-    calls: set[str] = msgspec.field(default_factory=set)
+    calls: set[str] = msgspec.field(default_factory=set[str])
     """The ids of the calls with an event that was redacted."""
-    markers: dict[int, str] = msgspec.field(default_factory=dict)
-    recorded: dict[int, str] = msgspec.field(default_factory=dict)
+    markers: dict[int, str] = msgspec.field(default_factory=dict[int, str])
+    recorded: dict[int, str] = msgspec.field(default_factory=dict[int, str])
 
     def __copy__(self) -> Redactions:
         return Redactions(self.calls.copy(), self.markers.copy(), self.recorded.copy())
