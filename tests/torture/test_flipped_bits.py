@@ -49,6 +49,11 @@ def fill(url: str) -> None:
                         chat.complete(tool.id, {"ok": True})
                 given = [random.Random(f"{name} {n}").randbytes(16).hex() for n in range(2)]
                 chat.append(message("Thanks."), message("Bye."), event_ids=given)
+                last = chat.request("refund", {"order": 9, "why": "ü" * 40})
+                chat.start(last.id)
+                chat.complete(last.id, {"ok": True})
+                store.redact(name, by="mia", versions=[1, chat.version - 4])
+                store.redact(name, by="mia", reason="ü", calls=[last.id], paths=["arguments.why"])
             store.accept_loss()
 
 
