@@ -15,7 +15,7 @@ from uuid import uuid4
 from support import projected_logs as projecting
 from support import workers
 
-from eventstore import Conversation, Event, EventStore
+from eventstore import Conversation, Event, EventStore, Recorded
 from eventstore.errors import StorageError
 from eventstore.testing import (
     Acknowledgement,
@@ -121,9 +121,14 @@ class Storm:
             assert time.monotonic() < until, dict(self.errors)
             time.sleep(0.05)
 
-    def check(self) -> str:
-        """Assert that every guarantee was kept; return in a line what the storm was like."""
+    def check(self, others: Callable[[Recorded], bool] = lambda _: False) -> str:
+        """Assert that every guarantee was kept; return in a line what the storm was like.
+
+        `others` says which events were appended by processes beside the storm.
+        """
         with EventStore.open(self._url) as store:
+            beside = [each.event_id for each in store.read() if others(each)]
+            self._notes += [unknown("beside", [event_id]) for event_id in beside]
             readings = [Reading(name, seen) for name, seen in self._readings.items()]
             events = workers.check_log(store, self._notes, readings)
             with projecting.open_projector(store) as projector:
