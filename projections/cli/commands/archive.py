@@ -28,6 +28,7 @@ from projections.cli.options import (
 )
 from projections.cli.output import binary_output, is_terminal, print_json, say, whole_file
 from projections.debugging.event_lines import exported_line, read_events
+from projections.exports.agent_record import agent_record
 from projections.exports.calls_csv import write_calls
 from projections.exports.otlp import otlp_trace
 from projections.exports.parquet import write_parquet
@@ -51,7 +52,8 @@ Format = Annotated[
     typer.Option(
         "--format",
         help="jsonl: every event, lossless; parquet: the events as a table; csv: a line for each "
-        "call; otlp: OpenTelemetry traces, a line of JSON for each conversation.",
+        "call; otlp: OpenTelemetry traces, a line of JSON for each conversation; agent-record: the "
+        "same as records of draft-birkholz-verifiable-agent-conversations.",
     ),
 ]
 Content = Annotated[
@@ -262,13 +264,22 @@ def _write_traces(file: IO[bytes], log: _Log) -> int:
     return count
 
 
+def _write_records(file: IO[bytes], log: _Log) -> int:
+    count = 0
+    for events in log.conversations():
+        file.write(msgspec.json.encode(agent_record(events)) + b"\n")
+        count += 1
+    return count
+
+
 _Write: TypeAlias = Callable[[IO[bytes], _Log], int]
 _FORMS: dict[str, tuple[str, _Write]] = {
     "jsonl": ("event", _write_lines),
     "csv": ("call", _write_calls),
     "otlp": ("trace", _write_traces),
     "parquet": ("event", _write_table),
+    "agent-record": ("record", _write_records),
 }
 """For each form: what it counts, and how it is written."""
 
-_JSON_FORMS = ("jsonl", "otlp")
+_JSON_FORMS = ("jsonl", "otlp", "agent-record")
