@@ -21,7 +21,8 @@ from eventstore.append.conversation_state import (
     detached_copy,
     detached_event,
 )
-from eventstore.append.event_ids import event_ids, salts
+from eventstore.append.event_ids import event_ids
+from eventstore.append.salts import salts
 from eventstore.append.staging import stage_events
 from eventstore.append.tool_fold import LookUp, fold_tools
 from eventstore.domain.events import Event, HookAnswer, Recorded, ToolEndedLate, ToolEvent

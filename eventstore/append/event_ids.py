@@ -6,8 +6,6 @@ import os
 from itertools import count, repeat
 from struct import Struct, error
 
-from eventstore.domain.redaction import SALT_BYTES
-
 _VARIANT = 0x8000_0000_0000_0000
 _COUNTER_BITS = 61
 
@@ -19,12 +17,6 @@ def _random_start() -> count[int]:
 _low = _random_start()
 _layout = Struct(">QQ")
 _pack = _layout.pack
-
-
-def salts(count: int) -> list[bytes]:
-    """Return random salts for so many events; see `Draft`."""
-    some = os.urandom(count * SALT_BYTES)
-    return [some[at : at + SALT_BYTES] for at in range(0, len(some), SALT_BYTES)]
 
 
 def event_ids(count: int, at: int) -> list[bytes]:

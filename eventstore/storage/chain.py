@@ -94,21 +94,33 @@ def event_digest(previous: bytes, version: int, draft: Draft) -> bytes:
         flags |= _ID_GIVEN
     if occurred_at is not None:
         flags |= _HAS_OCCURRED_AT
-    times = draft.recorded_at, occurred_at or 0
+    hash_ = _of_event.copy()
     if salt:
         payload = _of_salted.copy()
         payload.update(salt if mark is None else salt + mark)
         payload.update(draft.payload)
-        flags |= _HAS_SALT
         packed = _pack_salted(
-            previous, payload.digest(), draft.event_id, *times, version, draft.schema, flags
+            previous,
+            payload.digest(),
+            draft.event_id,
+            draft.recorded_at,
+            occurred_at or 0,
+            version,
+            draft.schema,
+            flags | _HAS_SALT,
         )
     else:
-        digest = payload_digest(draft.payload)
         packed = _pack(
-            previous, digest, draft.event_id, mark or b"", *times, version, draft.schema, flags
+            previous,
+            payload_digest(draft.payload),
+            draft.event_id,
+            mark or b"",
+            draft.recorded_at,
+            occurred_at or 0,
+            version,
+            draft.schema,
+            flags,
         )
-    hash_ = _of_event.copy()
     hash_.update(packed + draft.tag.encode())
     return hash_.digest()
 

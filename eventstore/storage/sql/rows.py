@@ -44,7 +44,7 @@ EventRow = tuple[
     bytearray | str | None,
     bytearray,
     str,
-    bytearray | str | None,
+    bytearray | None,
 ]
 """The columns of an event, in the order of the table's; a text stands for NULL (`Backend.null`)."""
 
@@ -55,7 +55,7 @@ IdRow = tuple[int, int, bytearray, int]
 """The columns of the table of given ids."""
 
 
-_MAYBE_MARKER = ("c", ord("c"))
+_MAYBE_MARKER = (ord("c"), "c")
 """The seventh character or byte of a marker, which no other payload has there."""
 
 BEFORE_ALL = -(2**31)
@@ -87,7 +87,7 @@ def event_row(
         null if mark is None else bytearray(mark),
         bytearray(digest),
         draft.payload.decode(),
-        bytearray(salt) if salt else null,
+        bytearray(salt) if salt else None,  # few have none
     )
 
 
@@ -173,15 +173,14 @@ def recorded(
     # The loop that every event read goes through: nothing is called that need not be.
     found: list[Recorded] = []
     unknown: list[int] = []
-    markers: dict[int, str | bytes] = {}
-    as_stored = decoders is AS_STORED
+    markers: dict[int, str | bytes] | None = None
     position = None
     try:
         for position, key, version, event_id, at, occurred, tag, schema, mark, payload in rows:
             event: Any
             _ = version + at  # raises TypeError where one of them is not a number
             try:
-                if payload[6] in _MAYBE_MARKER and is_marker(payload) and not as_stored:
+                if payload[6] in _MAYBE_MARKER and is_marker(payload) and decoders is not AS_STORED:
                     raise ValueError  # noqa: TRY301 - it is read below, as few are
                 if len(payload) > SHALLOW_SIZE and nests_too_deeply(payload, stored_levels(tag)):
                     event = decode(tag, schema, payload)
@@ -192,6 +191,7 @@ def recorded(
                 if type(event) is UnknownEvent:
                     unknown.append(len(found))
                 if is_marker(payload):
+                    markers = markers or {}
                     markers[len(found)] = payload
             found.append(
                 Recorded(
@@ -209,12 +209,18 @@ def recorded(
             )
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise unreadable(lane, position) from error
-    for place, marker in markers.items():
-        stored = marker.encode() if isinstance(marker, str) else bytes(marker)
-        found[place] = replace(found[place], redacted=marker_digest(stored))
+    if markers:
+        _mark_redacted(found, markers)
     if unknown:
         _mark_damaged(lane, found, unknown, judge)
     return found
+
+
+def _mark_redacted(found: list[Recorded], markers: Mapping[int, str | bytes]) -> None:
+    """Note the digests of the markers from which events were read, by their places."""
+    for place, marker in markers.items():
+        stored = marker.encode() if isinstance(marker, str) else bytes(marker)
+        found[place] = replace(found[place], redacted=marker_digest(stored))
 
 
 def check_first(found: Sequence[Recorded]) -> None:

@@ -317,8 +317,8 @@ def insert_event(null: str | None, given: Callable[[str], ColumnElement[Any]]) -
     values = {column.name: given(column.name) for column in tables.events.c}
     if null is not None:
         mark: ColumnElement[str] = literal_column(f"'{null}'")
-        nullable = [column.name for column in tables.events.c if column.nullable]
-        values |= {name: func.nullif(values[name], mark) for name in nullable}
+        often_null = ("occurred_at", "fingerprint")
+        values |= {name: func.nullif(values[name], mark) for name in often_null}
     return insert(tables.events).values(values).inline()  # nothing of it comes back
 
 
