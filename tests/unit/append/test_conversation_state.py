@@ -10,8 +10,8 @@ import pytest
 
 from eventstore.append.conversation_state import ConversationState, StagedEvents
 from eventstore.append.event_ids import event_ids
-from eventstore.append.salts import salts
 from eventstore.append.last_turn import mint_call_id
+from eventstore.append.salts import salts
 from eventstore.append.staging import encode_event, stage_events
 from eventstore.append.tool_fold import equal_result, fold_tools
 from eventstore.domain.calls import FunctionCall, FunctionResponse
