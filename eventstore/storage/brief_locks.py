@@ -21,9 +21,17 @@ WAIT_SECONDS = 1
 PAUSE_SECONDS = 0.5
 TRIES = 40
 
-_LOCK_NOT_AVAILABLE = "55P03"
-_LOCK_WAIT_TIMEOUT = 1205
-_HAS_TRANSACTION_TIMEOUT = 17_00_00
+_NOT_NOW = frozenset({"55P03", "40P01", 1205, 1213})
+"""SQLSTATEs and numbers of errors for a lock that was not to be had, and for a deadlock."""
+
+_HOLDERS = {
+    "postgresql": "SELECT pid FROM pg_locks JOIN pg_stat_activity USING (pid) "
+    "WHERE relation = to_regclass('toolledger_events') AND granted AND pid <> pg_backend_pid() "
+    "GROUP BY pid ORDER BY min(xact_start) LIMIT 9",
+    "mysql": "SELECT trx_mysql_thread_id FROM information_schema.innodb_trx "
+    "WHERE trx_mysql_thread_id NOT IN (0, CONNECTION_ID()) ORDER BY trx_started LIMIT 9",
+}
+"""Asks for the sessions that may hold the lock, those that began first before the others."""
 
 
 def tried_briefly(connection: Connection, change: Callable[[], object]) -> None:
@@ -43,6 +51,41 @@ def tried_briefly(connection: Connection, change: Callable[[], object]) -> None:
     )
 
 
+def lift_time_limits(connection: Connection) -> None:
+    """Let no limit of the database, or of its user, end the changes of the schema that follow.
+
+    On PostgreSQL this holds for the transaction, on MariaDB and MySQL for the session.
+    """
+    run = connection.exec_driver_sql
+    if connection.dialect.name == "postgresql":
+        run(
+            "SELECT set_config(name, '0', true) FROM pg_settings "
+            "WHERE name IN ('statement_timeout', 'transaction_timeout')"  # from version 17 on
+        ).fetchall()
+    elif getattr(connection.dialect, "is_mariadb", False):
+        run("SET SESSION max_statement_time = 0")
+
+
+@contextmanager
+def lanes_held(connection: Connection) -> Generator[None]:
+    """Keep others from writing on MariaDB and MySQL, by the rows of the lanes.
+
+    Each change of the schema ends a transaction there, so another connection holds them.
+    """
+    with connection.engine.connect() as beside:
+        if getattr(connection.dialect, "is_mariadb", False):
+            beside.exec_driver_sql("SET SESSION idle_transaction_timeout = 0")
+        else:
+            beside.exec_driver_sql("SET SESSION wait_timeout = 31536000")
+        beside.exec_driver_sql("BEGIN")
+        beside.exec_driver_sql("SELECT lane FROM toolledger_lanes FOR UPDATE").fetchall()
+        try:
+            yield
+        finally:
+            beside.exec_driver_sql("ROLLBACK")
+            beside.invalidate()
+
+
 def _tried(connection: Connection, change: Callable[[], object]) -> bool:
     from sqlalchemy.exc import DBAPIError  # when a migration runs
 
@@ -52,9 +95,9 @@ def _tried(connection: Connection, change: Callable[[], object]) -> bool:
     except DBAPIError as error:
         cause = error.orig
         codes = (getattr(cause, "sqlstate", None), *getattr(cause, "args", ())[:1])
-        if _LOCK_NOT_AVAILABLE in codes or _LOCK_WAIT_TIMEOUT in codes:
-            return False
-        raise
+        if _NOT_NOW.isdisjoint(codes):
+            raise
+        return False
     return True
 
 
@@ -62,10 +105,6 @@ def _tried(connection: Connection, change: Callable[[], object]) -> bool:
 def _short_waits(connection: Connection) -> Generator[None]:
     run = connection.exec_driver_sql
     if connection.dialect.name == "postgresql":
-        run("SET LOCAL statement_timeout = 0")
-        (version,) = run("SHOW server_version_num").one()
-        if int(version) >= _HAS_TRANSACTION_TIMEOUT:
-            run("SET LOCAL transaction_timeout = 0")
         (before,) = run("SHOW lock_timeout").one()
         run("SAVEPOINT toolledger_lock")
         try:
@@ -88,11 +127,14 @@ def _short_waits(connection: Connection) -> Generator[None]:
 
 
 def _in_the_way(connection: Connection) -> str:
-    """Return which sessions hold the lock, where the server says so."""
-    if connection.dialect.name != "postgresql":
+    """Return which sessions may hold the lock, where the server says so."""
+    from sqlalchemy.exc import DBAPIError
+
+    asked = _HOLDERS.get(connection.dialect.name.replace("mariadb", "mysql"))
+    if asked is None:
         return ""
-    found = connection.exec_driver_sql(
-        "SELECT DISTINCT pid FROM pg_locks WHERE relation = to_regclass('toolledger_events') "
-        "AND granted AND pid <> pg_backend_pid() ORDER BY pid"
-    ).fetchall()
-    return f" (held by the sessions {', '.join(str(row[0]) for row in found)})" if found else ""
+    try:
+        found = [str(pid) for (pid,) in connection.exec_driver_sql(asked)]
+    except DBAPIError:  # the user has no right to see them
+        return ""
+    return f" (held by the sessions {', '.join(found)})" if found else ""

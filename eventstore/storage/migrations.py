@@ -3,7 +3,8 @@
 A migration that was broken off, on a database whose schema has no transactions:
 
 1. The table `UNDER_WAY` is there while a migration runs, and stays if the process is killed.
-2. Where it is found, the last revision's upgrade is run again. It continues from whatever it finds.
+2. Where it is found, the upgrade to the revision that is noted is run again, and those after it.
+   Each continues from whatever it finds.
 3. So a broken-off upgrade is continued, and a broken-off downgrade is undone; `downgrade` then
    begins anew.
 """
@@ -91,8 +92,10 @@ def upgrade(connection: Connection, to: str = "head", progress: Progress | None 
     """Bring the schema up to revision `to`, in the connection's transaction."""
     from alembic import command
 
-    if is_broken_off(connection) and revision(connection) == REVISIONS[-1]:
-        connection.exec_driver_sql(f"UPDATE {VERSION_TABLE} SET version_num = '{REVISIONS[-2]}'")
+    found = revision(connection) if is_broken_off(connection) else None
+    if found in REVISIONS[1:]:  # its downgrade may be what was broken off
+        before = REVISIONS[REVISIONS.index(found) - 1]
+        connection.exec_driver_sql(f"UPDATE {VERSION_TABLE} SET version_num = '{before}'")
     command.upgrade(_config(connection, progress), to)
 
 

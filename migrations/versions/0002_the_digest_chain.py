@@ -25,6 +25,7 @@ import sqlalchemy as sa
 from alembic import context, op
 from sqlalchemy.dialects import mysql
 
+from eventstore.storage.brief_locks import lanes_held
 from eventstore.storage.chain import (
     StoredRow,
     conversation_digest,
@@ -319,18 +320,8 @@ def writers_locked(connection: sa.Connection) -> Generator[None]:
     if not in_steps(connection):
         yield
         return
-    with connection.engine.connect() as beside:
-        if getattr(connection.dialect, "is_mariadb", False):
-            beside.exec_driver_sql("SET SESSION idle_transaction_timeout = 0")
-        else:
-            beside.exec_driver_sql("SET SESSION wait_timeout = 31536000")
-        beside.exec_driver_sql("BEGIN")
-        beside.exec_driver_sql("SELECT lane FROM toolledger_lanes FOR UPDATE").fetchall()
-        try:
-            yield
-        finally:
-            beside.exec_driver_sql("ROLLBACK")
-            beside.invalidate()
+    with lanes_held(connection):
+        yield
 
 
 def rename_old(connection: sa.Connection) -> None:

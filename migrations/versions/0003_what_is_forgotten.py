@@ -7,20 +7,23 @@
 3. On PostgreSQL, MariaDB and MySQL the table of events is locked for as long as it takes to note a
    column. The lock is waited for briefly, several times, so that others are not kept waiting
    behind it.
-4. The way back gives each event a digest without a salt, in one transaction. A log is as whole
-   after it as before. It is refused while conversations are archived, and seals are lost.
+4. The way back gives each event a digest without a salt: in one transaction, or lane by lane where
+   the schema has no transactions. A log is as whole at each moment as before. Writers wait
+   meanwhile. It is refused while conversations are archived, and seals are lost.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import sqlalchemy as sa
 from alembic import context, op
 from sqlalchemy.dialects import mysql
 
-from eventstore.storage.brief_locks import tried_briefly
+from eventstore.errors import StorageError
+from eventstore.storage.brief_locks import lanes_held, tried_briefly
 from eventstore.storage.chain import StoredRow, conversation_digest, digests_of, unsalted
 
 revision = "0003"
@@ -33,20 +36,22 @@ HASH = sa.LargeBinary().with_variant(mysql.BINARY(16), "mysql", "mariadb")
 HASH_32 = sa.LargeBinary().with_variant(mysql.BINARY(32), "mysql", "mariadb")
 
 EVENTS, DIGESTS = "toolledger_events", "toolledger_digests"
-NEW_TABLES = ("archived_events", "archives", "subjects", "seals")
+NEW_TABLES = tuple(
+    f"toolledger_{name}" for name in ("archived_events", "archives", "subjects", "seals")
+)
 CHUNK_ROWS = 2000
 
 
 def upgrade() -> None:
-    """Add the column of salts, and the tables."""
+    """Add the tables, and the column of salts: it is last, as the events are locked from it on."""
     connection = op.get_bind()
-    if not has_column(connection, EVENTS, "salt"):
-        tried_briefly(connection, lambda: op.add_column(EVENTS, sa.Column("salt", HASH)))
-    there = set(sa.inspect(connection).get_table_names())
+    run(f"DROP TABLE IF EXISTS {DIGESTS}")  # of a way back that was broken off
     for name, columns, key, options in tables():
-        if name not in there:
+        if not sa.inspect(connection).has_table(name):
             key_columns = sa.PrimaryKeyConstraint(*key, name=f"{name}_pk")
             op.create_table(name, *columns, key_columns, **options)
+    if not has_column(connection, EVENTS, "salt"):
+        tried_briefly(connection, lambda: op.add_column(EVENTS, sa.Column("salt", HASH)))
 
 
 def downgrade() -> None:
@@ -55,15 +60,16 @@ def downgrade() -> None:
     if sa.inspect(connection).has_table("toolledger_archives"):
         archived = run("SELECT COUNT(*) FROM toolledger_archives").scalar()
         if archived:
-            raise ValueError(
-                f"{archived} conversations are archived, which revision 0002 cannot know: restore "
-                "them first, with `toolledger restore`"
+            raise StorageError(
+                f"{archived} conversations are archived, which revision 0002 cannot know; nothing "
+                "was changed: restore them first, with `toolledger restore`"
             )
     if has_column(connection, EVENTS, "salt"):
-        remove_salts(connection)
-        tried_briefly(connection, lambda: op.drop_column(EVENTS, "salt"))
-    for name in NEW_TABLES:
-        run(f"DROP TABLE IF EXISTS toolledger_{name}")
+        with writers_locked(connection):
+            remove_salts(connection)
+            tried_briefly(connection, lambda: op.drop_column(EVENTS, "salt"))
+    for name in (DIGESTS, *NEW_TABLES):
+        run(f"DROP TABLE IF EXISTS {name}")
 
 
 def tables() -> Iterator[tuple[str, list[sa.Column[Any]], Sequence[str], dict[str, Any]]]:
@@ -127,70 +133,73 @@ def tables() -> Iterator[tuple[str, list[sa.Column[Any]], Sequence[str], dict[st
 def remove_salts(connection: sa.Connection) -> None:
     """Give the events of each conversation with salts the digests that they have without any.
 
-    An event that does not match its digest keeps the one that it has. All is one transaction: each
-    row is sound by the rules of this revision after it, too.
+    An event that does not match its digest keeps the one that it has. The digests of a lane change
+    in one statement, and a conversation is in one lane: so each row is sound by the rules of this
+    revision at each moment.
     """
     run(f"DROP TABLE IF EXISTS {DIGESTS}")
-    if not run(f"SELECT 1 FROM {EVENTS} WHERE salt IS NOT NULL LIMIT 1").fetchall():
-        redacted = "SELECT 1 FROM toolledger_events WHERE tag = 'redacted' LIMIT 1"
-        if not run(redacted).fetchall():
-            return
     op.create_table(
         DIGESTS,
-        sa.Column("lane", sa.Integer, nullable=False),
-        sa.Column("position", BIG, nullable=False),
+        sa.Column("lane", sa.Integer, autoincrement=False, nullable=False),
+        sa.Column("position", BIG, autoincrement=False, nullable=False),
         sa.Column("digest", HASH, nullable=False),
         sa.Column("marker", sa.Text().with_variant(mysql.LONGTEXT(), "mysql", "mariadb")),
         sa.PrimaryKeyConstraint("lane", "position", name="toolledger_digests_pk"),
         sqlite_with_rowid=False,
         **options(),
     )
-    table = sa.table(DIGESTS, *map(sa.column, ("lane", "position", "digest", "marker")))
-    for rows in new_digests(connection):
-        connection.execute(table.insert(), rows)
-    of_row = f"FROM {DIGESTS} d WHERE d.lane = {EVENTS}.lane AND d.position = {EVENTS}.position"
-    if connection.dialect.name in ("mysql", "mariadb"):
-        run(
-            f"UPDATE {EVENTS} e JOIN {DIGESTS} d ON d.lane = e.lane AND d.position = e.position "
-            "SET e.chain = d.digest, e.payload = COALESCE(d.marker, e.payload), e.salt = NULL"
-        )
-    else:
-        run(
-            f"UPDATE {EVENTS} SET chain = (SELECT d.digest {of_row}), "
-            f"payload = COALESCE((SELECT d.marker {of_row}), payload), salt = NULL"
-        )
-    run(f"DROP TABLE {DIGESTS}")
-
-
-def new_digests(connection: sa.Connection) -> Iterator[list[dict[str, Any]]]:
-    """Yield the lane and position of each event, its new digest, and its marker if that changes."""
+    columns = ("lane", "position", "digest", "marker")
+    table = sa.table(DIGESTS, *map(sa.column, columns))
     lanes = run(f"SELECT lane, COUNT(*) FROM {EVENTS} GROUP BY lane ORDER BY lane").fetchall()
-    total, done = sum(count for _, count in lanes), 0
     progress = context.config.attributes.get("progress") or (lambda *_: None)
+    done, total = 0, sum(count for _, count in lanes)
     for lane, _ in lanes:
-        old: dict[object, bytes] = {}  # of each conversation, the last event's stored digest
-        new: dict[object, bytes] = {}
-        for found in pages(connection, lane):
-            rows: list[dict[str, Any]] = []
-            for *columns, salt, tenant, name in found:
-                row = StoredRow._make([*columns[:11], None, *columns[11:], salt])
-                first = None
-                if row.version == 1 and tenant is not None:
-                    first = conversation_digest(bytes(tenant), bytes(name))
-                before = first or old.get(row.conversation, bytes(16))
-                begins, given = row.begins is not None, row.id_given is not None
-                digest = stored = bytes(row.digest)  # type: ignore[call-overload]
-                marker = None
-                if stored in digests_of(row, before, begins=begins, id_given=given):
-                    follows = first or new.get(row.conversation, bytes(16))
-                    digest, marker = unsalted(row, follows, begins=begins, id_given=given)
-                old[row.conversation], new[row.conversation] = stored, digest
-                at = {"lane": lane, "position": row.position}
-                rows.append({**at, "digest": digest, "marker": marker})
-            if rows:
-                yield rows
-            done += len(rows)
+        for read, changed in new_digests(connection, lane):
+            if changed:
+                rows = [dict(zip(columns, row, strict=True)) for row in changed]
+                connection.execute(table.insert(), rows)
+            done += read
             progress(done, total)
+        run(swap(connection, lane))
+
+
+def swap(connection: sa.Connection, lane: int) -> str:
+    """Return the statement that gives a lane's events what stands in the table of digests."""
+    values = "chain = d.digest, payload = COALESCE(d.marker, e.payload), salt = NULL"
+    where = f"d.lane = e.lane AND d.position = e.position AND e.lane = {lane}"
+    if connection.dialect.name in ("mysql", "mariadb"):
+        values = values.replace("chain", "e.chain").replace("payload =", "e.payload =")
+        return f"UPDATE {EVENTS} e JOIN {DIGESTS} d SET {values} WHERE {where}"
+    return f"UPDATE {EVENTS} AS e SET {values} FROM {DIGESTS} d WHERE {where}"
+
+
+def new_digests(
+    connection: sa.Connection, lane: int
+) -> Iterator[tuple[int, list[tuple[int, int, bytes, str | None]]]]:
+    """Yield how many events of a lane were read, and those that change.
+
+    Of each of these: lane, position, its digest without a salt, and its marker if that changes.
+    """
+    old: dict[object, bytes] = {}  # of each conversation, the last event's stored digest
+    new: dict[object, bytes] = {}
+    for found in pages(connection, lane):
+        changed = []
+        for *columns, salt, tenant, name in found:
+            row = StoredRow._make([*columns[:11], None, *columns[11:], salt])
+            first = None
+            if row.version == 1 and tenant is not None:
+                first = conversation_digest(bytes(tenant), bytes(name))
+            before = first or old.get(row.conversation, bytes(16))
+            begins, given = row.begins is not None, row.id_given is not None
+            digest = stored = bytes(row.digest)  # type: ignore[call-overload]
+            marker = None
+            if stored in digests_of(row, before, begins=begins, id_given=given):
+                follows = first or new.get(row.conversation, bytes(16))
+                digest, marker = unsalted(row, follows, begins=begins, id_given=given)
+            old[row.conversation], new[row.conversation] = stored, digest
+            if salt is not None or digest != stored or marker is not None:
+                changed.append((lane, row.position, digest, marker))
+        yield len(found), changed
 
 
 def pages(connection: sa.Connection, lane: int) -> Iterator[Sequence[Any]]:
@@ -222,6 +231,19 @@ def pages(connection: sa.Connection, lane: int) -> Iterator[Sequence[Any]]:
 
 
 # how databases differ
+
+
+@contextmanager
+def writers_locked(connection: sa.Connection) -> Generator[None]:
+    """Keep processes that have the store open from writing meanwhile; they may read."""
+    if connection.dialect.name == "postgresql":
+        locks = f"LOCK TABLE toolledger_lanes, {EVENTS} IN EXCLUSIVE MODE"
+        tried_briefly(connection, lambda: run(locks))
+    if connection.dialect.name in ("mysql", "mariadb"):
+        with lanes_held(connection):
+            yield
+    else:
+        yield
 
 
 def has_column(connection: sa.Connection, table: str, column: str) -> bool:

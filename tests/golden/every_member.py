@@ -39,6 +39,7 @@ from eventstore import (
     Usage,
     UsageLimitBreach,
 )
+from eventstore.domain.events import PayloadsRedacted, RedactedPayload
 
 PIXEL = (
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk"
@@ -291,6 +292,16 @@ ENDED_LATE: tuple[Event, ...] = (
 
 OF_A_STEP = ToolPending(FunctionCall("refund", {}, "call_step"), "call_step", 9, step="order-7 1")
 
+REDACTED = PayloadsRedacted(
+    by="mia",
+    payloads=(
+        RedactedPayload(version=3, marker="6c1dcd1d5a7bbc5c9c1a4b6d4ea1ac7b", call_id="call_1"),
+    ),
+    reason="asked for by the customer",
+    rule="cards",
+    paths=("/call/arguments/card",),
+)
+
 LATER: tuple[Event, ...] = (
     SKIPPED,
     PAUSED,
@@ -309,5 +320,6 @@ LATER: tuple[Event, ...] = (
     RENEWED,
     *ENDED_LATE,
     OF_A_STEP,
+    REDACTED,
 )
 """Events with the members that came after the first golden log."""

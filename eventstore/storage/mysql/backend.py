@@ -27,6 +27,7 @@ from eventstore.errors import (
     StoreReadOnly,
 )
 from eventstore.storage import migrations
+from eventstore.storage.brief_locks import lift_time_limits
 from eventstore.storage.interface import Draft
 from eventstore.storage.mysql.durable_reads import DurableReader
 from eventstore.storage.sql.log import Log
@@ -214,6 +215,7 @@ class Mysql(Server):
         wait = max(1, ceil(self.busy_timeout))
         if connection.exec_driver_sql(f"SELECT GET_LOCK({_LOCK}, {wait})").scalar() != 1:
             raise StoreBusy("another process changes the schema; nothing was changed, try again")
+        lift_time_limits(connection)
         yield
         connection.exec_driver_sql(f"SELECT RELEASE_LOCK({_LOCK})")
 

@@ -23,6 +23,7 @@ from eventstore.errors import (
     StoreFull,
     StoreReadOnly,
 )
+from eventstore.storage.brief_locks import lift_time_limits
 from eventstore.storage.postgresql.answers import is_suspect, limit_waits
 from eventstore.storage.postgresql.binary_rows import insert_copies
 from eventstore.storage.postgresql.notify import Notifications
@@ -283,6 +284,7 @@ class Postgresql(Server):
         """Hold an advisory lock in one transaction; an error undoes all of it."""
         connection.exec_driver_sql("BEGIN")
         connection.exec_driver_sql("SET LOCAL idle_in_transaction_session_timeout = '60s'")
+        lift_time_limits(connection)
         connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({SCHEMA_LOCK})")
         yield
         # It waits for standbys no longer than an append: the first append proves it, too.

@@ -112,6 +112,11 @@ class ConnectionStorage:
         `rebase` is called for every request, after the lane's lock is taken; see `Storage.append`.
         """
         self._storage.log.seen.check_accepted()
+        if any(request.rewrites for request in requests):
+            raise StorageError(
+                "a redaction is a transaction of its own, so that it cannot be taken back: call "
+                "`redact` of a store or conversation that has no connection of the host's"
+            )
         outcomes: list[AppendOutcome] = []
         with suppress(_NothingStored), self._savepoint(writes=True):
             outcomes.extend(map(self._append_one, requests))

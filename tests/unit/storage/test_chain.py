@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from eventstore.domain.events import REDACTED_PREFIX
+from eventstore.domain.redaction import REDACTED_PREFIX
 from eventstore.storage.chain import (
     StoredRow,
     chained,
