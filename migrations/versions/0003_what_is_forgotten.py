@@ -41,6 +41,9 @@ NEW_TABLES = tuple(
 )
 CHUNK_ROWS = 2000
 
+Changed = tuple[int, int, bytes, str | None]
+"""The lane and the position of an event, its digest without a salt, its marker if that changes."""
+
 
 def upgrade() -> None:
     """Add the tables, and the column of salts: it is last, as the events are locked from it on."""
@@ -148,19 +151,30 @@ def remove_salts(connection: sa.Connection) -> None:
         sqlite_with_rowid=False,
         **options(),
     )
-    columns = ("lane", "position", "digest", "marker")
-    table = sa.table(DIGESTS, *map(sa.column, columns))
     lanes = run(f"SELECT lane, COUNT(*) FROM {EVENTS} GROUP BY lane ORDER BY lane").fetchall()
     progress = context.config.attributes.get("progress") or (lambda *_: None)
     done, total = 0, sum(count for _, count in lanes)
     for lane, _ in lanes:
         for read, changed in new_digests(connection, lane):
             if changed:
-                rows = [dict(zip(columns, row, strict=True)) for row in changed]
-                connection.execute(table.insert(), rows)
+                insert_digests(connection, changed)
             done += read
             progress(done, total)
         run(swap(connection, lane))
+
+
+def insert_digests(connection: sa.Connection, rows: list[Changed]) -> None:
+    """Insert rows into the table of digests."""
+    columns = ("lane", "position", "digest", "marker")
+    if connection.dialect.name == "postgresql":  # where one statement is twice as fast as many
+        connection.exec_driver_sql(
+            f"INSERT INTO {DIGESTS} "
+            "SELECT * FROM unnest(%s::integer[], %s::bigint[], %s::bytea[], %s::text[])",
+            tuple(map(list, zip(*rows, strict=True))),
+        )
+        return
+    table = sa.table(DIGESTS, *map(sa.column, columns))
+    connection.execute(table.insert(), [dict(zip(columns, row, strict=True)) for row in rows])
 
 
 def swap(connection: sa.Connection, lane: int) -> str:
@@ -175,11 +189,8 @@ def swap(connection: sa.Connection, lane: int) -> str:
 
 def new_digests(
     connection: sa.Connection, lane: int
-) -> Iterator[tuple[int, list[tuple[int, int, bytes, str | None]]]]:
-    """Yield how many events of a lane were read, and those that change.
-
-    Of each of these: lane, position, its digest without a salt, and its marker if that changes.
-    """
+) -> Iterator[tuple[int, list[Changed]]]:
+    """Yield how many events of a lane were read, and those that change."""
     old: dict[object, bytes] = {}  # of each conversation, the last event's stored digest
     new: dict[object, bytes] = {}
     for found in pages(connection, lane):
