@@ -187,9 +187,7 @@ def swap(connection: sa.Connection, lane: int) -> str:
     return f"UPDATE {EVENTS} AS e SET {values} FROM {DIGESTS} d WHERE {where}"
 
 
-def new_digests(
-    connection: sa.Connection, lane: int
-) -> Iterator[tuple[int, list[Changed]]]:
+def new_digests(connection: sa.Connection, lane: int) -> Iterator[tuple[int, list[Changed]]]:
     """Yield how many events of a lane were read, and those that change."""
     old: dict[object, bytes] = {}  # of each conversation, the last event's stored digest
     new: dict[object, bytes] = {}

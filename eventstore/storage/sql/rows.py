@@ -55,7 +55,7 @@ IdRow = tuple[int, int, bytearray, int]
 """The columns of the table of given ids."""
 
 
-_MAYBE_MARKER = (ord("c"), "c")
+_MAYBE_MARKER = frozenset({ord("c"), "c"})
 """The seventh character or byte of a marker, which no other payload has there."""
 
 BEFORE_ALL = -(2**31)

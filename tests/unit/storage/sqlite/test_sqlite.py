@@ -807,11 +807,13 @@ def test_events_are_only_ever_inserted_and_nothing_checkpoints(
     singles = {w for w in words if w.startswith(SINGLE_STATEMENT.lower())}
     assert len(singles) == 4  # the counter is not known at first, and not after `storage` wrote
     inserts = [w for w in words if re.match(r"insert (or fail )?into toolledger_events\b", w)]
-    nullable = 3  # columns of an event
+    nullable = 2  # columns of an event that often hold nothing
     assert sum(w.count("nullif(") for w in inserts) == nullable * (55 - len(singles))
-    (trigger,) = [w for w in words if w.startswith("create temp trigger")]
-    assert "delete" not in trigger
-    assert re.findall(r"update (\w+)", trigger) == ["toolledger_lanes"]
+    triggers = [w for w in words if w.startswith("create temp trigger")]
+    for trigger in triggers:
+        assert "delete" not in trigger
+        assert re.findall(r"update (\w+)", trigger) == ["toolledger_lanes"]
+    assert len(triggers) == 2
     assert not [w for w in words if "checkpoint" in w or "vacuum" in w]
     changes = [w for w in words if w.startswith(("update", "delete", "replace", "drop", "alter"))]
     assert {w.split()[1] for w in changes} == {"toolledger_lanes"}
