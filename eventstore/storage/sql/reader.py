@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from itertools import chain, groupby, islice
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from eventstore.domain.codec import AS_STORED, DECODERS, Decoders
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
     from eventstore.domain.events import Recorded
     from eventstore.storage.sql.conversation_keys import Key
     from eventstore.storage.sql.log import Log
+
+
+_key: Callable[[Any], int] = itemgetter(1)
+"""Returns the conversation of an event's row."""
 
 
 class LogReader:
@@ -82,8 +87,7 @@ class LogReader:
         until: Mapping[int, int] | None = None,
     ) -> Iterator[Recorded]:
         """Yield the events after each lane's position; see `Storage.feed`."""
-        for page in self._pages(DECODERS, after, limit, until):
-            yield from page
+        return chain.from_iterable(self._pages(DECODERS, after, limit, until))
 
     def headers(
         self, after: Mapping[int, int], limit: int | None = None
@@ -112,7 +116,7 @@ class LogReader:
             while left > 0 and position < end:
                 count = min(self._limits.chunk_rows, end - position)
                 rows = self.connections.rows(self._sql.feed, lane, position, count)
-                names = self._keys.names_of(lane, (row[1] for row in rows))
+                names = self._keys.names_of(lane, map(_key, rows))
                 if until is not None:
                     self._check_gapless(lane, position, count, rows)
                 ours = rows if all(names.values()) else [row for row in rows if names[row[1]]]
