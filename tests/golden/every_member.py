@@ -22,6 +22,8 @@ from eventstore import (
     MessageAdded,
     ModelResponded,
     Opaque,
+    PayloadsRedacted,
+    RedactedPayload,
     RunEnded,
     RunStarted,
     Text,
@@ -39,7 +41,6 @@ from eventstore import (
     Usage,
     UsageLimitBreach,
 )
-from eventstore.domain.events import PayloadsRedacted, RedactedPayload
 
 PIXEL = (
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk"
