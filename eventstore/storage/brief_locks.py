@@ -34,18 +34,18 @@ _HOLDERS = {
 """Asks for the sessions that may hold the lock, those that began first before the others."""
 
 
-def tried_briefly(connection: Connection, change: Callable[[], object]) -> None:
+def tried_briefly(connection: Connection, change: Callable[[], object], tries: int = TRIES) -> None:
     """Make a change of the schema that needs the exclusive lock of a table for a moment.
 
     Raises:
         StoreBusy: the lock could not be had; nothing was changed.
     """
-    for _ in range(TRIES):
+    for _ in range(tries):
         if _tried(connection, change):
             return
         time.sleep(PAUSE_SECONDS)
     raise StoreBusy(
-        f"the events are in use: {TRIES} times their lock was not to be had within "
+        f"the events are in use: {tries} times their lock was not to be had within "
         f"{WAIT_SECONDS} s{_in_the_way(connection)}; nothing was changed: end the long "
         "transactions, or try again when they are over"
     )

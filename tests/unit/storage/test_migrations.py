@@ -19,9 +19,12 @@ from support.migrating import killed
 from support.statements import after_statements
 
 from eventstore import EventStore
+from eventstore.domain.codec import encode
 from eventstore.errors import NotAStore, SchemaTooNew
 from eventstore.migrate import move
 from eventstore.storage import migrations as migrate
+from eventstore.storage.chain import event_digest
+from eventstore.storage.interface import Draft
 from eventstore.storage.sql.schema import metadata
 from eventstore.storage.sqlite.driver import driver
 from eventstore.testing import message
@@ -332,6 +335,31 @@ def test_an_older_version_cannot_write_to_the_new_layout(path: Path) -> None:
             "recorded_at, tag, schema, fingerprint, digest, payload) "
             "VALUES (0, 9999, 1, 9999, x'00', 0, 'message', 1, NULL, x'00', '{}')",
         )
+
+
+def test_an_older_version_continues_beside_the_newest(path: Path) -> None:
+    """A process that had the log open at revision 0002 reads and appends, without salts."""
+    url, named = f"sqlite:///{path}", "lane, position, conversation, version, event_id, recorded_at"
+    with EventStore.open(url) as store:
+        store.conversation("chat").append(message("a"))
+    move(url, "0002")
+    with closing(driver().connect(str(path))) as older:
+        ((before, key),) = older.execute("SELECT chain, conversation FROM toolledger_events")
+        assert move(url) == ("0002", "0003")
+        draft = Draft(b"i" * 16, 7, "message", 1, encode(message("b")))
+        with older:
+            older.execute(
+                f"INSERT INTO toolledger_events ({named}, tag, schema, chain, payload) "  # noqa: S608
+                "VALUES (0, 2, ?, 2, ?, 7, 'message', 1, ?, ?)",
+                (key, draft.event_id, event_digest(before, 2, draft), draft.payload.decode()),
+            )
+            older.execute("UPDATE toolledger_lanes SET position = 2")
+        with EventStore.open(url) as store:
+            chat = store.conversation("chat")
+            chat.append(message("c"))
+            assert [recorded.event for recorded in chat.events()] == [*map(message, "abc")]
+            assert list(store.verify()) == []
+        assert older.execute("SELECT MAX(version) FROM toolledger_events").fetchone() == (3,)
 
 
 @pytest.mark.slow

@@ -88,6 +88,7 @@ COMMANDS = [
     "migrate",
     "prompt chat --provider openai",
     "pytest chat",
+    "redact chat --version 1 --by mia",
     "reject chat call --by ann --reason no",
     "replay chat",
     "report chat",
