@@ -71,10 +71,13 @@ def plan(
     if missing := sorted(wanted.versions - found):
         raise RedactionRefused(
             f"conversation {conversation_id!r} has no version {missing[0]}: it ends at "
-            f"{max(found, default=0)}"
+            f"{max(found, default=0)}; name one of its versions"
         )
     if unknown := sorted(wanted.calls - tools.keys()):
-        raise RedactionRefused(f"conversation {conversation_id!r} has no call {unknown[0]!r}")
+        raise RedactionRefused(
+            f"conversation {conversation_id!r} has no call {unknown[0]!r}: look at `chat.tools`, and "
+            "name one of them"
+        )
     for row in rows:
         if wanted.names(row.version, row.call_id):
             row.select(wanted)
@@ -132,7 +135,7 @@ class _Row:
             if named:
                 raise RedactionRefused(
                     f"version {self.version} ({stored.tag}) holds identifiers and numbers alone: "
-                    "there is nothing to redact"
+                    "there is nothing to redact; name other events"
                 )
             return
         marker = parsed_marker(stored.payload) if is_marker(stored.payload) else None

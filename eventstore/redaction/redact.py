@@ -109,7 +109,9 @@ def _planned(
 ) -> tuple[list[Planned], int]:
     rows = list(session.storage.payloads(conversation_id))
     if not rows:
-        raise RedactionRefused(f"there is no conversation {conversation_id!r}: nothing to redact")
+        raise RedactionRefused(
+            f"there is no conversation {conversation_id!r}: name one of `store.conversations()`"
+        )
     tools = fold_tools(session.events(conversation_id))
     nonce = partial(os.urandom, SALT_BYTES)
     return plan(conversation_id, rows, tools, wanted, nonce), rows[-1].version

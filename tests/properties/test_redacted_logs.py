@@ -53,7 +53,7 @@ CHOICES = ("whole", "text", "calls", "versions", "arguments", "twice")
 def test_a_redacted_log_is_sound_and_gives_every_provider_a_valid_prompt(
     provider: str, story: Story, choice: str, number: int
 ) -> None:
-    """What was chosen is gone from all of them."""
+    """The chosen events, calls or texts are gone from all of them."""
     with EventStore.open("sqlite://") as store:
         chat = store.conversation("c")
         chat.record_messages(written(story, provider), provider)

@@ -34,7 +34,8 @@ WITH_WORDS_OF_THE_CALLER = {
 } - WITH_WORDS_OF_THEIR_OWN
 
 STEPS = (
-    "append|answer|approve|begin|call|close|continue|copy|create|fail|free|give|import|install|look|make|"
+    "append|answer|approve|begin|call|close|complete|continue|copy|create|end|fail|free|give|import|"
+    "install|look|make|"
     "mend|name|open|pass|pip|put|raise|read|repeat|request|restore|roll|run|save|see|start|stop|try|"
     "unpack|upgrade|use|wait|write"
 )

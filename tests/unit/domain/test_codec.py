@@ -43,6 +43,7 @@ EVENTS = [
     approved(q="y"),
     approved(),
     running(attempt=2, q="x"),
+    PayloadsRedacted("mia", (RedactedPayload(3, "0" * 32, "1"),), "asked for", "cards", ("a.b",)),
     ToolRenewed("1", 2, 30),
     ToolEndedLate("1", 1, failure=FAILURE, duration=5),
     paused(),
