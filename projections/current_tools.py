@@ -3,7 +3,8 @@
 1. An event moves its call along the table of transitions (`evolve`).
 2. An event that the table forbids changes nothing. It is noted as an anomaly.
 3. A step that cannot be read leaves its call in doubt (`unreadable_steps`).
-4. An event that comes again or late changes nothing either: a log that is delivered twice gives
+4. A call of which an event is redacted after it was read is covered (`redactions`).
+5. An event that comes again or late changes nothing either: a log that is delivered twice gives
    the same tools as one that is delivered once.
 """
 
@@ -12,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Self
 
-from eventstore import Recorded, Tool, ToolPending, UnknownEvent, evolve
+from eventstore import PayloadsRedacted, Recorded, Tool, ToolPending, UnknownEvent, evolve
 from eventstore.domain.unreadable_steps import left_in_doubt
 from projections.formatting import NotebookText, quoted_name, status_text, table
 from projections.projection import (
@@ -23,6 +24,7 @@ from projections.projection import (
     anomaly,
     version_problem,
 )
+from projections.redactions import ReadMarkers, covered_call
 
 
 class CurrentTools(NotebookText, Projection):
@@ -31,6 +33,7 @@ class CurrentTools(NotebookText, Projection):
     def __init__(self) -> None:
         self.anomalies: list[Anomaly] = []
         self._streams: dict[str, _Stream] = {}
+        self._markers = ReadMarkers()
 
     def apply(self, recorded: Recorded) -> None:
         """Take in one event."""
@@ -52,6 +55,8 @@ class CurrentTools(NotebookText, Projection):
                 if version <= stream.version:
                     continue
                 stream.version = version
+            if recorded.redacted is not None:
+                self._markers.take(recorded)
             event: Any = recorded.event
             kind = type(recorded.event)
             if kind not in TOOL_EVENTS:
@@ -59,6 +64,8 @@ class CurrentTools(NotebookText, Projection):
                     self._note(recorded, event.problem)
                     for tool in left_in_doubt(event, recorded.fingerprint, stream.tools):
                         stream.tools[tool.id] = tool
+                elif kind is PayloadsRedacted:
+                    self._cover(recorded, stream.tools)
                 continue
             call_id = event.call.id if kind is ToolPending else event.call_id
             if not call_id:
@@ -80,6 +87,11 @@ class CurrentTools(NotebookText, Projection):
             names = map(quoted_name, (conversation_id, tool.id, tool.call.name))
             rows.append([*names, status_text(tool), tool.attempts])
         return "\n".join(table(heads, rows, left=heads[:-1])) or "no calls"
+
+    def _cover(self, record: Recorded, tools: dict[str, Tool]) -> None:
+        for each in self._markers.gone(record):
+            if (tool := tools.get(each.call_id or "")) is not None:
+                tools[tool.id] = covered_call(tool)
 
     def _note(self, recorded: Recorded, problem: str | None) -> None:
         if problem:

@@ -79,7 +79,7 @@ def version_problem(version: int, last: int) -> str:
 
 def fingerprint_of(recorded: Recorded, call: FunctionCall) -> str | None:
     """Return the fingerprint in the log, otherwise the call's own, or None."""
-    if recorded.fingerprint:
+    if recorded.fingerprint or recorded.redacted:  # of what was redacted there may be none
         return recorded.fingerprint
     try:
         return call.fingerprint

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Generic, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from itertools import takewhile
+from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 
 import msgspec
 
-from eventstore import Recorded, UnknownEvent
+from eventstore import PayloadsRedacted, Recorded, UnknownEvent
 from eventstore.domain.anchors import anchor_of
 from projections.projector import schema
 from projections.projector.database import LostRace, ProjectionDatabase
 from projections.projector.parked import load_parked, park, store_parked
 from projections.projector.queries import advance_checkpoint, update_rows
-from projections.projector.table_projection import ProjectedLane, TableProjection
+from projections.projector.table_projection import (
+    FollowsRedactions,
+    ProjectedLane,
+    TableProjection,
+)
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -29,8 +34,15 @@ class Poisoned(Exception):
         self.events = events
 
 
+ReadConversation: TypeAlias = Callable[[str], Iterator[Recorded]]
+"""Returns the events of a conversation, by its id, as they are in the log now."""
+
+
 class LaneState(Generic[S]):
     """What memory holds of a lane; its changes are stored all at once, or not at all.
+
+    A batch with the record of a redaction has the projection give up what was redacted. A database
+    that can overwrite what is deleted does so then.
 
     Raises:
         LostRace: the generation was replaced.
@@ -42,6 +54,7 @@ class LaneState(Generic[S]):
         generation: int,
         lane: int,
         projection: TableProjection[S],
+        read: ReadConversation,
     ) -> None:
         self.lane = ProjectedLane(database, generation, lane)
         with self.lane.reading() as connection:
@@ -51,6 +64,8 @@ class LaneState(Generic[S]):
         self._stored_parked = set(self.parked)
         self._projection = projection
         self._state: S | None = None
+        self._read = read
+        self._is_redacted = False
 
     def apply(self, events: Sequence[Recorded]) -> None:
         """Apply the lane's next events; park those that are unreadable, or wait for a parked one.
@@ -61,15 +76,36 @@ class LaneState(Generic[S]):
         """
         if (last := events[-1]).position > self.lane.totals.last[0]:
             self.lane.totals.last = last.position, anchor_of(last)
+        redacted = {
+            each.conversation_id: each for each in events if type(each.event) is PayloadsRedacted
+        }
         if self.parked or UnknownEvent in {type(recorded.event) for recorded in events}:
             events = [recorded for recorded in events if not self._is_waiting(recorded)]
+        if events:
+            state = self._state = self._projection.load(self.lane, events, self._state)
+            try:
+                self._projection.apply(state, events)
+            except Exception as error:
+                raise Poisoned(events, error) from error
+        for record in redacted.values():
+            self._redact(record)
+
+    def _redact(self, record: Recorded) -> None:
+        """Give up what was redacted of a conversation, up to a record of it."""
+        self._is_redacted = True
+        projection, parked = self._projection, self.parked.get(record.conversation_id)
+        if not isinstance(projection, FollowsRedactions):
+            return
+        end = record.version + 1 if parked is None else min(parked.version, record.version + 1)
+        read = self._read(record.conversation_id)
+        events = list(takewhile(lambda each: each.version < end, read))
         if not events:
             return
-        state = self._state = self._projection.load(self.lane, events, self._state)
+        state = self._state = projection.load(self.lane, events, self._state)
         try:
-            self._projection.apply(state, events)
+            projection.redact(state, events)
         except Exception as error:
-            raise Poisoned(events, error) from error
+            raise Poisoned([record], error) from error
 
     def _is_waiting(self, recorded: Recorded) -> bool:
         """Return whether an event is parked or waits for one that is."""
@@ -92,6 +128,8 @@ class LaneState(Generic[S]):
         # The checkpoint first: its row lock keeps other workers of the lane out.
         if not advance_checkpoint(connection, self.lane.key, self.lane.revision, position):
             raise LostRace("another worker was first")
+        if self._is_redacted and connection.dialect.name == "sqlite":
+            connection.exec_driver_sql("PRAGMA secure_delete = ON").close()
         if self._state is not None:
             self._state = self._projection.store(connection, self.lane, self._state)
         store_parked(connection, self.lane.key, self.parked.values(), self._stored_parked)
@@ -102,4 +140,5 @@ class LaneState(Generic[S]):
         """Go on from what `store` wrote."""
         self.lane.position = position
         self.lane.revision += 1
+        self._is_redacted = False
         self._stored_parked = set(self.parked)

@@ -1,0 +1,254 @@
+"""What was derived from events goes, too, when they are redacted."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from starlette.testclient import TestClient
+
+from eventstore import Conversation, EventStore, PayloadsRedacted
+from projections import (
+    CurrentTools,
+    ErrorStatistics,
+    History,
+    Projector,
+    Repeats,
+    Replay,
+    ResumePlan,
+    TextSearch,
+    UsageStatistics,
+    error_statistics,
+    model_history,
+)
+from projections.unsettled_calls import UnsettledCalls
+from projections.web.app import web_app
+from projections.web.guard import Guard, new_token
+
+SECRET = "4111-1111-hunter2"
+
+
+@pytest.fixture
+def store() -> Iterator[EventStore]:
+    """Return a log in memory."""
+    with EventStore.open("sqlite://") as store:
+        yield store
+
+
+@pytest.fixture
+def chat(store: EventStore) -> Conversation:
+    """Return a conversation that has a secret in every place of it."""
+    chat = store.conversation("chat")
+    fill(chat)
+    return chat
+
+
+def fill(chat: Conversation) -> None:
+    """Put the secret into every place of a conversation."""
+    chat.add_message("user", f"My card is {SECRET}.")
+    for number in range(1, 4):
+        pay = chat.request("pay", {"card": SECRET, "cents": 5}, f"call_{number}")
+        chat.start(pay.id)
+        if number == 1:
+            chat.complete(pay.id, {"paid": SECRET})
+        else:
+            chat.fail(pay.id, f"declined: {SECRET}")
+    edited = chat.request("pay", {"card": "none"}, "call_4")
+    chat.approve(edited.id, {"card": SECRET}, by="mia", reason=SECRET)
+    chat.start(edited.id)
+    chat.fail(edited.id, f"declined: {SECRET}")
+    chat.reject(chat.request("pay", {"card": SECRET}, "call_5").id, f"not {SECRET}")
+    chat.add_message("assistant", f"I could not pay with {SECRET}.")
+    chat.add_message("user", "Thank you.")
+
+
+def redact_all(store: EventStore) -> None:
+    """Take the secret out of the conversation."""
+    store.redact("chat", by="mia", reason="a card", text=SECRET)
+
+
+def everything(value: object, seen: dict[int, object] | None = None) -> Iterator[str]:
+    """Yield every text that an object holds, however deep."""
+    seen = {} if seen is None else seen
+    if isinstance(value, str | bytes):
+        yield value if isinstance(value, str) else value.decode("latin-1")
+        return
+    if id(value) in seen or isinstance(value, type):
+        return
+    seen[id(value)] = value
+    inner: list[Any] = []
+    if isinstance(value, dict):
+        inner = [*value.keys(), *value.values()]
+    elif isinstance(value, list | tuple | set | frozenset) or hasattr(value, "popleft"):
+        inner = list(value)  # type: ignore[call-overload]
+    elif isinstance(value, msgspec.Struct):
+        inner = [getattr(value, name) for name in value.__struct_fields__]
+    else:
+        inner = list(getattr(value, "__dict__", {}).values())
+        for kind in type(value).__mro__:
+            slots = getattr(kind, "__slots__", ())
+            names = (slots,) if isinstance(slots, str) else slots
+            inner += [getattr(value, name, None) for name in names]
+    for each in inner:
+        yield from everything(each, seen)
+
+
+FOLDS: dict[str, Callable[[], Any]] = {
+    "tools": CurrentTools,
+    "statistics": ErrorStatistics,
+    "usage": UsageStatistics,
+    "history": History,
+    "repeats": Repeats,
+    "resume plan": ResumePlan,
+    "unsettled": UnsettledCalls,
+}
+
+
+@pytest.mark.parametrize("name", FOLDS)
+def test_a_fold_that_goes_on_gives_up_what_was_redacted(
+    name: str, store: EventStore, chat: Conversation
+) -> None:
+    """It held the secret, or nothing of it; when it has read on, nothing of it is left."""
+    fold = FOLDS[name]()
+    fold.extend(chat.events())
+    fingerprint = chat.tools["call_1"].fingerprint
+    assert fingerprint is not None
+    redact_all(store)
+    fold.extend(chat.events(after=fold_version(store) - 1))
+    held = " ".join(everything(fold))
+    assert SECRET not in held
+    assert fingerprint not in held
+
+
+def fold_version(store: EventStore) -> int:
+    """Return the version of the record."""
+    (record,) = store.redactions()
+    return record.version
+
+
+@pytest.mark.parametrize("name", FOLDS)
+def test_a_fold_over_what_is_left_keeps_it(
+    name: str, store: EventStore, chat: Conversation
+) -> None:
+    """The record covers nothing that was read from its marker, also where it was redacted twice."""
+    redact_all(store)
+    store.redact("chat", by="mia", text="declined")
+    whole, read = FOLDS[name](), list(chat.events())
+    whole.extend(read)
+    without = FOLDS[name]()
+    without.extend(each for each in read if type(each.event) is not PayloadsRedacted)
+    if name == "tools":
+        assert whole.tools == without.tools
+        assert whole.tools["call_1"].call.arguments == {"card": "[redacted]", "cents": 5}
+    if name == "history":
+        assert whole.view().turns == without.view().turns
+    if name == "statistics":
+        assert whole.result().by_fingerprint == without.result().by_fingerprint
+
+
+def test_a_fold_that_was_redacted_twice_gives_up_both(
+    store: EventStore, chat: Conversation
+) -> None:
+    """What was left by the first redaction goes with the second."""
+    redact_all(store)
+    tools = CurrentTools().extend(chat.events())
+    store.redact("chat", by="mia", text="declined")
+    tools.extend(chat.events(after=fold_count(store)))
+    assert "declined" not in " ".join(everything(tools))
+
+
+def fold_count(store: EventStore) -> int:
+    """Return the version of the first record."""
+    return next(store.redactions()).version
+
+
+def test_a_prompt_of_a_handle_is_made_anew(store: EventStore, chat: Conversation) -> None:
+    """The handle keeps its fold; after a redaction it shows what a new reading shows."""
+    assert SECRET in str(model_history(chat).render("openai"))
+    store.redact("chat", by="mia", calls=["call_1"], paths=["arguments.card"])
+    store.redact("chat", by="mia", text=SECRET)
+    kept = model_history(chat)
+    assert SECRET not in str(kept.render("openai"))
+    assert kept.render("openai") == model_history(chat.events()).render("openai")
+    assert "cents" in str(kept.render("openai"))
+
+
+def test_a_replay_that_goes_on_shows_no_past_that_was_redacted(
+    store: EventStore, chat: Conversation
+) -> None:
+    """A frame after the redaction tells the history without what is gone."""
+    replay = Replay()
+    list(replay.frames(chat.events()))
+    redact_all(store)
+    last = list(replay.frames(chat.events(after=fold_version(store) - 1)))[-1]
+    assert SECRET not in str(last.history().render("openai"))
+    assert "redacted by mia: a card" in str(last)
+
+
+def test_pages_are_made_anew(store: EventStore, chat: Conversation) -> None:
+    """No page shows what is gone, errors and newest events among them; counts stay."""
+    token = new_token()
+    app = web_app(store, Guard(token, frozenset({"here:80"})))
+    pages = ("/", "/errors", "/newest", "/approvals", "/doubts", "/conversation/chat")
+    with TestClient(app, base_url="http://here:80", headers={"Host": "here:80"}) as browser:
+        browser.get(f"/?token={token}")
+        assert any(SECRET in browser.get(page).text for page in pages)
+        redact_all(store)
+        for page in pages:
+            assert SECRET not in browser.get(page).text
+        assert "1 different error<" in browser.get("/errors").text
+        chat.add_message("user", "And now?")
+        assert "And now?" in browser.get("/newest").text
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+@pytest.mark.parametrize("batch", [3, 1000])
+def test_tables_give_up_what_was_redacted(tmp_path: Path, batch: int, restarted: bool) -> None:
+    """No byte of the tables holds it, or its fingerprint; nothing counts twice; the rest stays."""
+    tables = tmp_path / "tables.db"
+    search = TextSearch()
+
+    def projector() -> Projector:
+        return Projector(store, f"sqlite:///{tables}", batch=batch, projections=[search])
+
+    with EventStore.open(f"sqlite:///{tmp_path}/log.db") as store:
+        chat = store.conversation("chat")
+        fill(chat)
+        other = store.conversation("other")
+        other.reject(other.request("pay", {"card": "another"}, "call_1").id, "no")
+        with projector() as first:
+            first.catch_up()
+            assert [*search.find(first, SECRET)]
+            before = first.statistics()
+            fingerprint = chat.tools["call_1"].fingerprint or ""
+            assert SECRET.encode() in held(tables)
+            assert fingerprint.encode() in held(tables)
+            redact_all(store)
+            if not restarted:
+                first.catch_up()
+        with projector() as second:
+            second.catch_up()
+            assert [*search.find(second, SECRET)] == []
+            assert [*search.find(second, "my card is [redacted]")]
+            assert {tool.id: tool for _, tool in second.tools("chat")} == dict(chat.tools)
+            after, fresh = second.statistics(), error_statistics(store.read())
+        assert after.by_tool == before.by_tool
+        assert after.by_kind == before.by_kind == fresh.by_kind
+        assert after.by_fingerprint == fresh.by_fingerprint
+        assert "another" in str(after.by_fingerprint)
+    found = held(tables)
+    assert SECRET.encode() not in found
+    assert fingerprint.encode() not in found
+    assert bytes.fromhex(fingerprint[3:19]) not in found
+
+
+def held(path: Path) -> bytes:
+    """Return the bytes of a database after a checkpoint."""
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    return path.read_bytes()
