@@ -13,7 +13,7 @@ from eventstore.append.event_ids import event_ids
 from eventstore.domain.codec import decode, encode
 from eventstore.domain.events import Recorded, ToolApproved, ToolPending, UnknownEvent
 from eventstore.domain.fingerprint import parse
-from eventstore.domain.redaction import SALT_BYTES
+from eventstore.domain.redaction import SALT_BYTES, is_marker, marker_digest
 from eventstore.errors import VersionConflict
 from eventstore.storage.interface import Append, Draft
 
@@ -70,17 +70,19 @@ class StoredEvent(NamedTuple):
         recorded = self.recorded
         event = self.stored or recorded.event
         mark, event_id = recorded.fingerprint, bytes.fromhex(recorded.event_id)
+        payload = encode(event)
         return Draft(
             event_id or event_ids(1, max(recorded.recorded_at, 0))[0],
             recorded.recorded_at,
             event.tag,
             event.schema,
-            encode(event),
+            payload,
             None if mark is None else parse(mark),
             mark is not None and _brings_arguments(recorded.event),
             id_given=bool(event_id),
             occurred_at=recorded.occurred_at,
-            salt=urandom(SALT_BYTES),
+            # A marker has the digest of what it stands for, which nobody can salt anew.
+            salt=b"" if is_marker(payload) else urandom(SALT_BYTES),
         )
 
 
@@ -118,6 +120,8 @@ def stored_events(store: _Store, conversation_id: str | None = None) -> Iterator
 def _stored_event(recorded: Recorded) -> StoredEvent:
     stored = recorded.event
     if type(stored) is UnknownEvent and not stored.damage:
+        if is_marker(stored.payload):
+            recorded = replace(recorded, redacted=marker_digest(stored.payload.encode()))
         event: Any = decode(stored.tag, stored.schema, stored.payload)
         if type(event) is not UnknownEvent:
             call_id = getattr(event, "call_id", None)

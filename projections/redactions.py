@@ -48,7 +48,7 @@ class ReadMarkers:
     def gone(self, recorded: Recorded) -> list[RedactedPayload]:
         """Return those payloads of a record that were read before they were redacted."""
         event = recorded.event
-        if type(event) is not PayloadsRedacted:
+        if type(event) is not PayloadsRedacted or event.origin is not None:
             return []
         return [each for each in event.payloads if self._is_gone(recorded.conversation_id, each)]
 

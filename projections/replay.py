@@ -329,7 +329,8 @@ def _describe_redaction(event: PayloadsRedacted) -> str:
     what = f"{', '.join(event.paths)} of " if event.paths else ""
     versions = ", ".join(str(each.version) for each in event.payloads)
     rule = f", rule {event.rule}" if event.rule else ""
-    return f"{what}version {versions} redacted{_actor(event.by)}{rule}{_reason(event.reason)}"
+    of = f" of {event.origin}" if event.origin else ""
+    return f"{what}version {versions}{of} redacted{_actor(event.by)}{rule}{_reason(event.reason)}"
 
 
 def _describe_unknown(event: UnknownEvent) -> str:

@@ -40,7 +40,8 @@ class Redactions(msgspec.Struct):
         """Take in the record of a redaction."""
         if type(event) is PayloadsRedacted:
             for each in event.payloads:
-                self.recorded[each.version] = each.marker
+                if event.origin is None:
+                    self.recorded[each.version] = each.marker
                 if each.call_id is not None:
                     self.calls.add(each.call_id)
 

@@ -85,7 +85,7 @@ class _DecodersAsStored(Decoders):
 
         def as_stored(payload: str | bytes) -> Event:
             event = decode(tag, schema, payload)
-            if type(event) is UnknownEvent:
+            if type(event) is UnknownEvent and (event.problem or not is_marker(payload)):
                 raise ValueError(event)  # the reader of rows looks for the damage
             stored = payload.encode() if isinstance(payload, str) else bytes(payload)
             return event if _encode(event) == stored else UnknownEvent(tag, schema, stored.decode())
@@ -191,9 +191,10 @@ def decode(tag: str, schema: int, payload: str | bytes) -> Event:
     try:
         if is_marker(payload):
             shown = stand_in(tag, payload)
-            if shown is None:
+            event = None if shown is None else decode(tag, schema, shown)
+            if event is None or (type(event) is UnknownEvent and event.problem):
                 return UnknownEvent(_text(tag), schema, _text(payload))
-            return decode(tag, schema, shown)
+            return event
         if nests_too_deeply(payload, stored_levels(tag)):
             return _decode_deep(tag, schema, payload)
         if schema == SCHEMAS.get(tag):

@@ -66,7 +66,8 @@ class RedactedPayload(msgspec.Struct, frozen=True, gc=False, omit_defaults=True)
 class PayloadsRedacted(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """Payloads of events before it were redacted; `by` names the person, `rule` the rule.
 
-    `paths` are those of the members that are gone, where the rest of the payloads stayed.
+    `paths` are those of the members that are gone, where the rest of the payloads stayed. In a fork
+    of the conversation `origin` the events are copies of what was left, and have no markers.
     """
 
     tag: ClassVar[str] = "redacted"
@@ -76,6 +77,7 @@ class PayloadsRedacted(msgspec.Struct, frozen=True, gc=False, omit_defaults=True
     reason: str | None = None
     rule: str | None = None
     paths: tuple[str, ...] = ()
+    origin: str | None = None
 
 
 _decode = msgspec.json.Decoder(Marker).decode

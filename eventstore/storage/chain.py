@@ -110,17 +110,29 @@ def event_digest(previous: bytes, version: int, draft: Draft) -> bytes:
             flags | _HAS_SALT,
         )
     else:
-        packed = _pack(
-            previous,
-            payload_digest(draft.payload),
-            draft.event_id,
-            mark or b"",
-            draft.recorded_at,
-            occurred_at or 0,
-            version,
-            draft.schema,
-            flags,
-        )
+        of_payload = kept_digest(draft.payload) or payload_digest(draft.payload)
+        times = draft.recorded_at, occurred_at or 0
+        if len(of_payload) == SALTED_DIGEST_BYTES:  # of a marker that is restored
+            packed = _pack_salted(
+                previous,
+                of_payload,
+                draft.event_id,
+                *times,
+                version,
+                draft.schema,
+                flags | _HAS_SALT,
+            )
+        else:
+            packed = _pack(
+                previous,
+                of_payload,
+                draft.event_id,
+                mark or b"",
+                *times,
+                version,
+                draft.schema,
+                flags,
+            )
     hash_.update(packed + draft.tag.encode())
     return hash_.digest()
 

@@ -32,7 +32,7 @@ class Markers:
             self._found[row.conversation, row.version] = marker_digest(stored) if sound else None
         elif row.tag == _TAG and isinstance(row.schema, int):
             event = decode(PayloadsRedacted.tag, row.schema, bytes(payload))
-            if isinstance(event, PayloadsRedacted):
+            if isinstance(event, PayloadsRedacted) and event.origin is None:
                 for each in event.payloads:  # of one that was redacted again, the last one counts
                     self._recorded[row.conversation, each.version] = each.marker
 

@@ -303,6 +303,12 @@ REDACTED = PayloadsRedacted(
     paths=("/call/arguments/card",),
 )
 
+REDACTED_IN_ORIGIN = PayloadsRedacted(
+    by="mia",
+    payloads=(RedactedPayload(version=3, marker="6c1dcd1d5a7bbc5c9c1a4b6d4ea1ac7b"),),
+    origin="support-1",
+)
+
 LATER: tuple[Event, ...] = (
     SKIPPED,
     PAUSED,
@@ -322,5 +328,6 @@ LATER: tuple[Event, ...] = (
     *ENDED_LATE,
     OF_A_STEP,
     REDACTED,
+    REDACTED_IN_ORIGIN,
 )
 """Events with the members that came after the first golden log."""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import suppress
 
 import msgspec
 import typer
 
-from eventstore import EventStore, StoreCorrupt, UnknownEvent
+from eventstore import EventStore, PayloadsRedacted, StoreCorrupt, UnknownEvent
 from projections.cli.options import URL, Json, Url, open_store
 from projections.cli.output import complain, print_json, say
 from projections.formatting import plural
@@ -48,7 +48,7 @@ def verify(url: Url = URL, *, as_json: Json = False) -> None:
     with open_store(url) as store:
         found = sorted(_defects(store), key=lambda item: item.order)
         events, conversations = _counts(store) if not found else (None, None)
-        notes = [*_unchecked(store), *_notes(url)]
+        notes = [*_unchecked(store), *_redacted(store), *_notes(url)]
     if as_json:
         print_json(
             {
@@ -95,6 +95,27 @@ def _unchecked(store: EventStore) -> Iterator[str]:
             f"{plural(newer.total(), 'event')} of {plural(len(newer), 'conversation')} are of a "
             "newer version of toolledger; what their calls went through from there on was not "
             "checked: upgrade to check it"
+        )
+
+
+def _redacted(store: EventStore) -> Iterator[str]:
+    """Yield a note on what was redacted, for each person and reason."""
+    events: Counter[tuple[str, str | None, str | None]] = Counter()
+    chats: defaultdict[tuple[str, str | None, str | None], set[str]] = defaultdict(set)
+    with suppress(StoreCorrupt):  # the rest of the log cannot be read, which is a finding
+        for page in store.read().outlines():
+            for recorded in page:
+                event = recorded.event
+                if isinstance(event, PayloadsRedacted):
+                    said = event.by, event.rule, event.reason
+                    events[said] += len(event.payloads)
+                    chats[said].add(recorded.conversation_id)
+    for said, count in events.items():
+        by, rule, reason = said
+        why = ", ".join(filter(None, (f"rule {rule}" if rule else "", reason)))
+        yield (
+            f"{plural(count, 'event')} of {plural(len(chats[said]), 'conversation')} redacted by "
+            f"{by}{f': {why}' if why else ''}"
         )
 
 

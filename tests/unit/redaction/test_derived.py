@@ -12,7 +12,10 @@ import msgspec
 import pytest
 from starlette.testclient import TestClient
 
-from eventstore import Conversation, EventStore, PayloadsRedacted
+from eventstore import Conversation, EventStore, IllegalTransition, PayloadsRedacted, UnknownEvent
+from eventstore.backup import restore_events, stored_events
+from eventstore.storage.chain import conversation_digest, event_digest
+from eventstore.storage.interface import Draft
 from projections import (
     CurrentTools,
     ErrorStatistics,
@@ -26,6 +29,7 @@ from projections import (
     error_statistics,
     model_history,
 )
+from projections.debugging.event_lines import exported_line, read_events
 from projections.unsettled_calls import UnsettledCalls
 from projections.web.app import web_app
 from projections.web.guard import Guard, new_token
@@ -64,6 +68,7 @@ def fill(chat: Conversation) -> None:
     chat.fail(edited.id, f"declined: {SECRET}")
     chat.reject(chat.request("pay", {"card": SECRET}, "call_5").id, f"not {SECRET}")
     chat.add_message("assistant", f"I could not pay with {SECRET}.")
+    chat.append(UnknownEvent("of_mine", 1, f'{{"note":"{SECRET}"}}'))
     chat.add_message("user", "Thank you.")
 
 
@@ -252,3 +257,77 @@ def held(path: Path) -> bytes:
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     return path.read_bytes()
+
+
+@pytest.mark.parametrize("salted", [True, False])
+def test_an_export_of_a_redacted_log_is_restored_byte_for_byte(
+    tmp_path: Path, salted: bool
+) -> None:
+    """Markers, whole and in part, and their records come back, and the copy is as sound."""
+    url, copy = f"sqlite:///{tmp_path}/log.db", f"sqlite:///{tmp_path}/copy.db"
+    lines = tmp_path / "log.jsonl"
+    with EventStore.open(url) as store:
+        fill(store.conversation("chat"))
+    if not salted:
+        remove_salts(tmp_path / "log.db")
+    with EventStore.open(url) as store:
+        store.redact("chat", by="mia", calls=["call_1"])
+        store.redact("chat", by="mia", calls=["call_2"], paths=["arguments.card"])
+        redact_all(store)
+        assert list(store.verify()) == []
+        stored = [*stored_events(store)]
+        lines.write_bytes(b"\n".join(map(exported_line, stored)))
+    with EventStore.open(copy) as other:
+        restore_events(other, list(read_events(lines)))
+        assert list(other.verify()) == []
+        restored = [*stored_events(other)]
+        assert [each.stored for each in restored] == [each.stored for each in stored]
+        assert [each.recorded for each in restored] == [each.recorded for each in stored]
+        assert any(each.recorded.redacted for each in restored)
+        with pytest.raises(IllegalTransition, match="redacted"):
+            other.conversation("chat").start("call_2", 2)
+
+
+def remove_salts(path: Path) -> None:
+    """Make the events of a log those of an older version."""
+    with closing(sqlite3.connect(path)) as connection:
+        rows = connection.execute(
+            "SELECT e.position, e.version, e.event_id, e.recorded_at, e.tag, e.schema,"
+            " e.fingerprint, e.payload, f.version, e.occurred_at FROM toolledger_events e LEFT JOIN"
+            " toolledger_fingerprints f ON f.fingerprint = e.fingerprint AND f.version = e.version"
+            " ORDER BY e.version"
+        ).fetchall()
+        previous = conversation_digest(b"", b"chat")
+        for position, version, event_id, at, tag, schema, mark, payload, begins, occurred in rows:
+            draft = Draft(
+                bytes(event_id), at, tag, schema, payload.encode(), mark and bytes(mark),
+                begins is not None, occurred_at=occurred,
+            )  # fmt: skip
+            previous = event_digest(previous, version, draft)
+            connection.execute(
+                "UPDATE toolledger_events SET salt = NULL, chain = ? WHERE position = ?",
+                (previous, position),
+            )
+        connection.commit()
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_a_fork_has_what_is_left_and_the_records_of_it(
+    late: bool, store: EventStore, chat: Conversation
+) -> None:
+    """It is no damage, whether the redaction came before the place of the fork or after it."""
+    end = chat.version
+    store.redact("chat", by="mia", calls=["call_1"])
+    redact_all(store)
+    copy = chat.fork(end if late else chat.version, "fork")
+    again = copy.fork(copy.version, "fork of the fork")
+    assert list(store.verify()) == []
+    for each in (copy, again):
+        records = [e.event for e in each.events() if isinstance(e.event, PayloadsRedacted)]
+        assert [record.origin for record in records] == ["chat", "chat"]
+        assert SECRET not in str(list(each.events()))
+        assert each.tools["call_1"].call.raw == "[redacted]"
+        with pytest.raises(IllegalTransition, match="redacted"):
+            each.start("call_2", 2)
+    store.redact("fork", by="mia", text="declined")
+    assert list(store.verify()) == []
