@@ -49,7 +49,7 @@ def _last(facts: LogFacts) -> str:
     ended = facts.ended.event if facts.ended is not None else None
     if isinstance(ended, RunEnded):
         return f"run {ended.reason}"
-    last = facts.last.event if facts.last is not None else None
+    last = facts.last_said.event if facts.last_said is not None else None
     if isinstance(last, MessageAdded):
         return f"{last.role} message"
     return last.tag if last is not None else ""

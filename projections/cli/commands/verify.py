@@ -106,7 +106,7 @@ def _redacted(store: EventStore) -> Iterator[str]:
         for page in store.read().outlines():
             for recorded in page:
                 event = recorded.event
-                if isinstance(event, PayloadsRedacted):
+                if isinstance(event, PayloadsRedacted) and event.origin is None:
                     said = event.by, event.rule, event.reason
                     events[said] += len(event.payloads)
                     chats[said].add(recorded.conversation_id)
