@@ -65,6 +65,8 @@ class KnownStates:
 
     def _keep(self, state: ConversationState) -> None:
         states = self._states
+        if state.redactions.is_stale:
+            return  # it is read again
         states[state.conversation_id] = state
         if len(states) > self._limit:
             del states[next(iter(states))]

@@ -26,9 +26,13 @@ class Redactions(msgspec.Struct):
     """The ids of the calls with an event that was redacted."""
     markers: dict[int, str] = msgspec.field(default_factory=dict[int, str])
     recorded: dict[int, str] = msgspec.field(default_factory=dict[int, str])
+    is_stale: bool = False
+    """Whether an event was read before it was redacted: what was taken from it must not be kept."""
 
     def __copy__(self) -> Redactions:
-        return Redactions(self.calls.copy(), self.markers.copy(), self.recorded.copy())
+        return Redactions(
+            self.calls.copy(), self.markers.copy(), self.recorded.copy(), self.is_stale
+        )
 
     def take_marker(self, recorded: Recorded, marker: str) -> None:
         """Take in an event that was read from a marker."""
@@ -44,6 +48,8 @@ class Redactions(msgspec.Struct):
                     self.recorded[each.version] = each.marker
                 if each.call_id is not None:
                     self.calls.add(each.call_id)
+            markers = self.markers
+            self.is_stale = any(markers.get(v) != mark for v, mark in self.recorded.items())
 
     def check_start(self, conversation_id: str, call_id: str, status: str) -> None:
         """Raise an error if a call must not start, for what was redacted.
