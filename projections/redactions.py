@@ -99,7 +99,9 @@ def _without_texts(status: ToolStatus) -> ToolStatus:
         case Approved():
             edit = status.edited_call
             return replace(
-                status, edited_call=None if edit is None else _without_arguments(edit), reason=reason
+                status,
+                edited_call=None if edit is None else _without_arguments(edit),
+                reason=reason,
             )
         case Pending() | Rejected():
             return replace(status, reason=reason)

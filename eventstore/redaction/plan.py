@@ -75,8 +75,8 @@ def plan(
         )
     if unknown := sorted(wanted.calls - tools.keys()):
         raise RedactionRefused(
-            f"conversation {conversation_id!r} has no call {unknown[0]!r}: look at `chat.tools`, and "
-            "name one of them"
+            f"conversation {conversation_id!r} has no call {unknown[0]!r}: look at `chat.tools`, "
+            "and name one of them"
         )
     for row in rows:
         if wanted.names(row.version, row.call_id):
@@ -173,8 +173,8 @@ class _Row:
             if type(event) is UnknownEvent or identifiers(event) != identifiers(self._event):
                 raise RedactionRefused(
                     f"version {self.version} ({stored.tag}) cannot be read without that, or its "
-                    f"identifiers would be others: redact the whole event, by "
-                    f"versions=[{self.version}]; nothing was redacted"
+                    f"identifiers would be others: nothing was redacted; name the whole event, by "
+                    f"versions=[{self.version}] alone"
                 )
         self._kept, self.is_changed = kept, True
 

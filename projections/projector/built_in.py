@@ -55,9 +55,7 @@ class View(Protocol):
         """Apply events."""
         ...
 
-    def redact(
-        self, conversation: StoredConversation, events: Sequence[Recorded], /
-    ) -> None:
+    def redact(self, conversation: StoredConversation, events: Sequence[Recorded], /) -> None:
         """Give up what a conversation's events do not have any more."""
         ...
 

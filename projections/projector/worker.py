@@ -318,9 +318,7 @@ class Worker(Generic[S]):
         if state is None:
             # What a generation that was replaced left there is of no use any more.
             self._lanes = {at: kept for at, kept in self._lanes.items() if at[0] == generation}
-            state = LaneState(
-                self._database, generation, lane, self._projection, self._events_of
-            )
+            state = LaneState(self._database, generation, lane, self._projection, self._events_of)
         return state
 
     def _events_of(self, conversation_id: str) -> Iterator[Recorded]:

@@ -97,9 +97,7 @@ class _Conversations(dict[str, CountedConversation]):
         self.edits: set[int] = set()  # the same, of what calls were edited to
 
     def __missing__(self, conversation_id: str) -> CountedConversation:
-        added = self[conversation_id] = _Conversation(
-            len(self), self.requests, self.edits
-        )
+        added = self[conversation_id] = _Conversation(len(self), self.requests, self.edits)
         return added
 
 

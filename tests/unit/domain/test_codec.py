@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from eventstore import PayloadsRedacted, RedactedPayload
 from eventstore.domain import codec
 from eventstore.domain.calls import FunctionCall
 from eventstore.domain.events import (
