@@ -333,7 +333,7 @@ def waits_for_lock(server: Server, url: str) -> bool:
 
 
 def test_readers_do_not_wait_behind_an_upgrade(server: Server, url: str) -> None:
-    """The upgrade waits for an open transaction, and lets those behind it pass meanwhile."""
+    """An upgrade that waits for a long transaction gives way to those that came after it."""
     ids = [salted(url)]
     move(url, "0002")
     read = "SELECT position FROM toolledger_events"
@@ -353,7 +353,7 @@ def test_readers_do_not_wait_behind_an_upgrade(server: Server, url: str) -> None
         assert list(store.verify()) == []
 
 
-def test_the_error_of_a_lock_names_the_sessions_that_hold_it(server: Server, url: str) -> None:
+def test_an_upgrade_that_cannot_lock_the_events_names_the_sessions_in_the_way(server: Server, url: str) -> None:
     """Nothing is changed then, and the transaction around it continues."""
     salted(url)
     asked = "pg_backend_pid()" if isinstance(server, PostgreSQL) else "connection_id()"
