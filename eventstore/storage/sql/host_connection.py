@@ -114,8 +114,8 @@ class ConnectionStorage:
         self._storage.log.seen.check_accepted()
         if any(request.rewrites for request in requests):
             raise StorageError(
-                "a redaction is a transaction of its own, so that it cannot be taken back: call "
-                "`redact` of a store or conversation that has no connection of the host's"
+                "a redaction is a transaction of its own, which nothing takes back: call "
+                "`EventStore.redact` outside of the host's transaction"
             )
         outcomes: list[AppendOutcome] = []
         with suppress(_NothingStored), self._savepoint(writes=True):

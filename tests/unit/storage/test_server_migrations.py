@@ -353,7 +353,7 @@ def test_readers_do_not_wait_behind_an_upgrade(server: Server, url: str) -> None
         assert list(store.verify()) == []
 
 
-def test_an_upgrade_that_cannot_lock_the_events_names_the_sessions_in_the_way(server: Server, url: str) -> None:
+def test_sessions_in_the_way_of_an_upgrade_are_named(server: Server, url: str) -> None:
     """Nothing is changed then, and the transaction around it continues."""
     salted(url)
     asked = "pg_backend_pid()" if isinstance(server, PostgreSQL) else "connection_id()"
