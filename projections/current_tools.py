@@ -26,6 +26,8 @@ from projections.projection import (
 )
 from projections.redactions import ReadMarkers, covered_call
 
+_OF_SEVERAL_CALLS = frozenset({UnknownEvent, PayloadsRedacted})
+
 
 class CurrentTools(NotebookText, Projection):
     """The calls of any number of conversations; `anomalies` names the events that did not fit."""
@@ -60,12 +62,8 @@ class CurrentTools(NotebookText, Projection):
             event: Any = recorded.event
             kind = type(recorded.event)
             if kind not in TOOL_EVENTS:
-                if kind is UnknownEvent:
-                    self._note(recorded, event.problem)
-                    for tool in left_in_doubt(event, recorded.fingerprint, stream.tools):
-                        stream.tools[tool.id] = tool
-                elif kind is PayloadsRedacted:
-                    self._cover(recorded, stream.tools)
+                if kind in _OF_SEVERAL_CALLS:
+                    self._take_other(recorded, event, stream.tools)
                 continue
             call_id = event.call.id if kind is ToolPending else event.call_id
             if not call_id:
@@ -88,10 +86,14 @@ class CurrentTools(NotebookText, Projection):
             rows.append([*names, status_text(tool), tool.attempts])
         return "\n".join(table(heads, rows, left=heads[:-1])) or "no calls"
 
-    def _cover(self, record: Recorded, tools: dict[str, Tool]) -> None:
-        for each in self._markers.gone(record):
-            if (tool := tools.get(each.call_id or "")) is not None:
-                tools[tool.id] = covered_call(tool)
+    def _take_other(self, recorded: Recorded, event: Any, tools: dict[str, Tool]) -> None:
+        if type(event) is UnknownEvent:
+            self._note(recorded, event.problem)
+            for tool in left_in_doubt(event, recorded.fingerprint, tools):
+                tools[tool.id] = tool
+        for each in self._markers.gone(recorded):
+            if (call := tools.get(each.call_id or "")) is not None:
+                tools[call.id] = covered_call(call)
 
     def _note(self, recorded: Recorded, problem: str | None) -> None:
         if problem:

@@ -191,10 +191,10 @@ def decode(tag: str, schema: int, payload: str | bytes) -> Event:
     try:
         if is_marker(payload):
             shown = stand_in(tag, payload)
-            event = None if shown is None else decode(tag, schema, shown)
-            if event is None or (type(event) is UnknownEvent and event.problem):
+            left = None if shown is None else decode(tag, schema, shown)
+            if left is None or (type(left) is UnknownEvent and left.problem):
                 return UnknownEvent(_text(tag), schema, _text(payload))
-            return event
+            return left
         if nests_too_deeply(payload, stored_levels(tag)):
             return _decode_deep(tag, schema, payload)
         if schema == SCHEMAS.get(tag):

@@ -218,12 +218,12 @@ class History:
             entry.message = entry.message and covered_event(entry.message)  # it may hold the call
             entry.results_message = None
             entry.revision += 1
-        if (entry := self._said.get(payload.version)) is not None:
-            entry.message = entry.message and covered_event(entry.message)
-            entry.results_message = None
-            if entry.misplaced_result:
-                entry.misplaced_result = (Text(orphan_text(payload.call_id, REDACTED)),)
-            entry.revision += 1
+        if (said := self._said.get(payload.version)) is not None:
+            said.message = said.message and covered_event(said.message)
+            said.results_message = None
+            if said.misplaced_result:
+                said.misplaced_result = (Text(orphan_text(payload.call_id, REDACTED)),)
+            said.revision += 1
 
     def _add_message(self, version: int, event: MessageAdded) -> None:
         if event.results:

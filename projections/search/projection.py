@@ -31,7 +31,7 @@ class FoundEvent(msgspec.Struct, frozen=True):
 class TextRows(msgspec.Struct):
     """The rows that are not stored yet, and those that replace what is stored, by position."""
 
-    new: list[Row] = []
+    new: dict[int, Row] = {}
     redacted: dict[int, Row] = {}
 
 
@@ -68,7 +68,7 @@ class TextSearch:
 
     def apply(self, state: TextRows, events: Sequence[Recorded]) -> None:
         """Add a row for each event."""
-        state.new.extend(map(_row_of, events))
+        state.new.update((recorded.position, _row_of(recorded)) for recorded in events)
 
     def redact(self, state: TextRows, events: Sequence[Recorded]) -> None:
         """Replace the rows of the events that were redacted by what is left of them."""
@@ -78,11 +78,10 @@ class TextSearch:
 
     def store(self, connection: Connection, lane: ProjectedLane, state: TextRows) -> TextRows:
         """Write the rows."""
-        rows = {row["position"]: row for row in state.new}
         if state.redacted:
             erase_rows(connection, lane.key, state.redacted)
-            rows |= state.redacted
-        insert_rows(connection, texts, [lane.key | row for row in rows.values()])
+        rows = (state.new | state.redacted).values()
+        insert_rows(connection, texts, [lane.key | row for row in rows])
         return TextRows()
 
     def find(self, projector: Projector, text: str) -> Iterator[FoundEvent]:

@@ -72,8 +72,7 @@ class StatisticsFold:
             if recorded.redacted is not None:
                 self._markers.take(recorded)
             if type(event) is UnknownEvent:
-                if problem := event.problem:
-                    self._note(recorded, problem)
+                self._note(recorded, event.problem)
                 continue
             tag = event.tag  # of a whole event, or of its header
             if tag == "pending":
@@ -88,7 +87,9 @@ class StatisticsFold:
             elif tag == "redacted" and self._markers.gone(recorded):
                 self._counters.forget(recorded.conversation_id)
 
-    def _note(self, recorded: Recorded, problem: str) -> None:
+    def _note(self, recorded: Recorded, problem: str | None) -> None:
+        if problem is None:
+            return
         self.anomaly_count += 1
         if len(self.anomalies) < MAX_ANOMALIES:
             self.anomalies.append(anomaly(recorded, problem))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sqlite3
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -35,7 +35,7 @@ from projections.unsettled_calls import UnsettledCalls
 from projections.web.app import web_app
 from projections.web.guard import Guard, new_token
 
-SECRET = "4111-1111-hunter2"
+CARD = "4111-1111-hunter2"
 
 
 @pytest.fixture
@@ -55,27 +55,27 @@ def chat(store: EventStore) -> Conversation:
 
 def fill(chat: Conversation) -> None:
     """Put the secret into every place of a conversation."""
-    chat.add_message("user", f"My card is {SECRET}.")
+    chat.add_message("user", f"My card is {CARD}.")
     for number in range(1, 4):
-        pay = chat.request("pay", {"card": SECRET, "cents": 5}, f"call_{number}")
+        pay = chat.request("pay", {"card": CARD, "cents": 5}, f"call_{number}")
         chat.start(pay.id)
         if number == 1:
-            chat.complete(pay.id, {"paid": SECRET})
+            chat.complete(pay.id, {"paid": CARD})
         else:
-            chat.fail(pay.id, f"declined: {SECRET}")
+            chat.fail(pay.id, f"declined: {CARD}")
     edited = chat.request("pay", {"card": "none"}, "call_4")
-    chat.approve(edited.id, {"card": SECRET}, by="mia", reason=SECRET)
+    chat.approve(edited.id, {"card": CARD}, by="mia", reason=CARD)
     chat.start(edited.id)
-    chat.fail(edited.id, f"declined: {SECRET}")
-    chat.reject(chat.request("pay", {"card": SECRET}, "call_5").id, f"not {SECRET}")
-    chat.add_message("assistant", f"I could not pay with {SECRET}.")
-    chat.append(UnknownEvent("of_mine", 1, f'{{"note":"{SECRET}"}}'))
+    chat.fail(edited.id, f"declined: {CARD}")
+    chat.reject(chat.request("pay", {"card": CARD}, "call_5").id, f"not {CARD}")
+    chat.add_message("assistant", f"I could not pay with {CARD}.")
+    chat.append(UnknownEvent("of_mine", 1, f'{{"note":"{CARD}"}}'))
     chat.add_message("user", "Thank you.")
 
 
 def redact_all(store: EventStore) -> None:
     """Take the secret out of the conversation."""
-    store.redact("chat", by="mia", reason="a card", text=SECRET)
+    store.redact("chat", by="mia", reason="a card", text=CARD)
 
 
 def everything(value: object, seen: dict[int, object] | None = None) -> Iterator[str]:
@@ -91,7 +91,7 @@ def everything(value: object, seen: dict[int, object] | None = None) -> Iterator
     if isinstance(value, dict):
         inner = [*value.keys(), *value.values()]
     elif isinstance(value, list | tuple | set | frozenset | deque):
-        inner = list(value)
+        inner = list(cast("Iterable[Any]", value))
     elif isinstance(value, msgspec.Struct):
         inner = [getattr(value, name) for name in value.__struct_fields__]
     elif type(value).__module__.startswith(("eventstore.append", "projections")):
@@ -127,7 +127,7 @@ def test_a_fold_that_goes_on_gives_up_what_was_redacted(
     redact_all(store)
     fold.extend(chat.events(after=fold_version(store) - 1))
     held = " ".join(everything(fold))
-    assert SECRET not in held
+    assert CARD not in held
     assert fingerprint not in held
 
 
@@ -142,11 +142,11 @@ def test_the_state_that_appends_are_decided_on_is_read_again(
 ) -> None:
     """A failed call stays in memory, because it may run again; its arguments do not."""
     states: Any = store.session.committer
-    assert SECRET in " ".join(everything(states))
+    assert CARD in " ".join(everything(states))
     redact_all(store)
-    assert SECRET not in " ".join(everything(states))
+    assert CARD not in " ".join(everything(states))
     chat.add_message("user", "And now?")
-    assert SECRET not in " ".join(everything(states))
+    assert CARD not in " ".join(everything(states))
 
 
 @pytest.mark.parametrize("name", FOLDS)
@@ -187,11 +187,11 @@ def fold_count(store: EventStore) -> int:
 
 def test_a_prompt_of_a_handle_is_made_anew(store: EventStore, chat: Conversation) -> None:
     """The handle keeps its fold; after a redaction it shows what a new reading shows."""
-    assert SECRET in str(model_history(chat).render("openai"))
+    assert CARD in str(model_history(chat).render("openai"))
     store.redact("chat", by="mia", calls=["call_1"], paths=["arguments.card"])
-    store.redact("chat", by="mia", text=SECRET)
+    store.redact("chat", by="mia", text=CARD)
     kept = model_history(chat)
-    assert SECRET not in str(kept.render("openai"))
+    assert CARD not in str(kept.render("openai"))
     assert kept.render("openai") == model_history(chat.events()).render("openai")
     assert "cents" in str(kept.render("openai"))
 
@@ -204,7 +204,7 @@ def test_a_replay_that_goes_on_shows_no_past_that_was_redacted(
     list(replay.frames(chat.events()))
     redact_all(store)
     last = list(replay.frames(chat.events(after=fold_version(store) - 1)))[-1]
-    assert SECRET not in str(last.history().render("openai"))
+    assert CARD not in str(last.history().render("openai"))
     assert "redacted by mia: a card" in str(last)
 
 
@@ -215,10 +215,10 @@ def test_pages_are_made_anew(store: EventStore, chat: Conversation) -> None:
     pages = ("/", "/errors", "/newest", "/approvals", "/doubts", "/conversation/chat")
     with TestClient(app, base_url="http://here:80", headers={"Host": "here:80"}) as browser:
         browser.get(f"/?token={token}")
-        assert any(SECRET in browser.get(page).text for page in pages)
+        assert any(CARD in browser.get(page).text for page in pages)
         redact_all(store)
         for page in pages:
-            assert SECRET not in browser.get(page).text
+            assert CARD not in browser.get(page).text
         assert "1 different error<" in browser.get("/errors").text
         chat.add_message("user", "And now?")
         assert "And now?" in browser.get("/newest").text
@@ -232,35 +232,35 @@ def test_tables_give_up_what_was_redacted(tmp_path: Path, batch: int, restarted:
     search = TextSearch()
 
     def projector() -> Projector:
-        return Projector(store, f"sqlite:///{tables}", batch=batch, projections=[search])
+        return Projector(log, f"sqlite:///{tables}", batch=batch, projections=[search])
 
-    with EventStore.open(f"sqlite:///{tmp_path}/log.db") as store:
-        chat = store.conversation("chat")
+    with EventStore.open(f"sqlite:///{tmp_path}/log.db") as log:
+        chat = log.conversation("chat")
         fill(chat)
-        other = store.conversation("other")
+        other = log.conversation("other")
         other.reject(other.request("pay", {"card": "another"}, "call_1").id, "no")
         with projector() as first:
             first.catch_up()
-            assert [*search.find(first, SECRET)]
+            assert [*search.find(first, CARD)]
             before = first.statistics()
             fingerprint = chat.tools["call_1"].fingerprint or ""
-            assert SECRET.encode() in held(tables)
+            assert CARD.encode() in held(tables)
             assert fingerprint.encode() in held(tables)
-            redact_all(store)
+            redact_all(log)
             if not restarted:
                 first.catch_up()
         with projector() as second:
             second.catch_up()
-            assert [*search.find(second, SECRET)] == []
+            assert [*search.find(second, CARD)] == []
             assert [*search.find(second, "my card is [redacted]")]
             assert {tool.id: tool for _, tool in second.tools("chat")} == dict(chat.tools)
-            after, fresh = second.statistics(), error_statistics(store.read())
+            after, fresh = second.statistics(), error_statistics(log.read())
         assert after.by_tool == before.by_tool
         assert after.by_kind == before.by_kind == fresh.by_kind
         assert after.by_fingerprint == fresh.by_fingerprint
         assert "another" in str(after.by_fingerprint)
     found = held(tables)
-    assert SECRET.encode() not in found
+    assert CARD.encode() not in found
     assert fingerprint.encode() not in found
     assert bytes.fromhex(fingerprint[3:19]) not in found
 
@@ -338,7 +338,7 @@ def test_a_fork_has_what_is_left_and_the_records_of_it(
     for each in (copy, again):
         records = [e.event for e in each.events() if isinstance(e.event, PayloadsRedacted)]
         assert [record.origin for record in records] == ["chat", "chat"]
-        assert SECRET not in str(list(each.events()))
+        assert CARD not in str(list(each.events()))
         assert each.tools["call_1"].call.raw == "[redacted]"
         with pytest.raises(IllegalTransition, match="redacted"):
             each.start("call_2", 2)
