@@ -99,8 +99,10 @@ SAME = {
     ): "a storage answers each request",
     (
         "eventstore/append/staging.py",
-        "for given, event_id, occurred_at, salt in zip("
-        "events, event_ids, all_times, salts, strict=True):",
+        (
+            "for given, event_id, occurred_at, salt in zip("
+            "events, event_ids, all_times, salts, strict=True):"
+        ),
         "True -> False",
     ): "each event has an id and a time, or was refused before",
     ("eventstore/append/known_states.py", "self._keep(state)", "self._keep(state) -> nothing"): (

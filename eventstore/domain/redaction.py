@@ -51,6 +51,10 @@ class Marker(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, forbid_u
     provider_call_id: str | None = None
     imported: bool = False
     word: str | None = None
+    duration: int | None = None
+    delay: int | None = None
+    synthetic: bool = False
+    lossy: bool = False
     nonce: str | None = None
     kept: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
@@ -179,21 +183,26 @@ def _message(marker: Marker) -> dict[str, Any]:
 
 
 def _attempt(marker: Marker) -> dict[str, Any]:
-    return {"call_id": marker.call_id, "attempt": marker.attempt}
+    return {"call_id": marker.call_id, "attempt": marker.attempt, "duration": marker.duration}
 
 
 def _completed(marker: Marker) -> dict[str, Any]:
     response = {"name": marker.name or REDACTED, "result": REDACTED, "id": marker.call_id}
-    return {**_attempt(marker), "response": response}
+    how = {"synthetic": marker.synthetic, "lossy": marker.lossy}
+    return {**_attempt(marker), "response": response, **how}
 
 
 _SHOWN: Mapping[str, Callable[[Marker], dict[str, Any]]] = {
     "pending": _pending,
     "approved": lambda marker: {"call_id": marker.call_id},
-    "running": _attempt,
+    "running": lambda marker: {"call_id": marker.call_id, "attempt": marker.attempt},
     "paused": _attempt,
     "completed": _completed,
-    "failed": lambda marker: {**_attempt(marker), "failure": _failure(marker)},
+    "failed": lambda marker: {
+        **_attempt(marker),
+        "failure": _failure(marker),
+        "delay": marker.delay,
+    },
     "ended_late": lambda marker: {**_attempt(marker), "reason": REDACTED},
     "rejected": lambda marker: {
         "call_id": marker.call_id,
@@ -213,12 +222,17 @@ _SHOWN: Mapping[str, Callable[[Marker], dict[str, Any]]] = {
 
 
 def _members_of_call(event: Any) -> dict[str, Any]:
-    return {"call_id": event.call_id, "attempt": getattr(event, "attempt", 0)}
+    attempt, duration = getattr(event, "attempt", 0), getattr(event, "duration", None)
+    return {"call_id": event.call_id, "attempt": attempt, "duration": duration}
 
 
 _MEMBERS: Mapping[str, Callable[[Any], dict[str, Any]]] = {
     **dict.fromkeys(("approved", "running", "paused", "ended_late"), _members_of_call),
-    "failed": lambda event: {**_members_of_call(event), "word": str(event.failure.kind)},
+    "failed": lambda event: {
+        **_members_of_call(event),
+        "word": str(event.failure.kind),
+        "delay": event.delay,
+    },
     "pending": lambda event: {
         "call_id": event.call_id,
         "name": event.call.name,
@@ -227,7 +241,12 @@ _MEMBERS: Mapping[str, Callable[[Any], dict[str, Any]]] = {
         "provider_call_id": event.provider_call_id,
         "imported": event.imported,
     },
-    "completed": lambda event: {**_members_of_call(event), "name": event.response.name},
+    "completed": lambda event: {
+        **_members_of_call(event),
+        "name": event.response.name,
+        "synthetic": event.synthetic,
+        "lossy": event.lossy,
+    },
     "rejected": lambda event: {"call_id": event.call_id, "word": event.source},
     "message": lambda event: {
         "role": event.role,
