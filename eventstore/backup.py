@@ -81,7 +81,7 @@ class StoredEvent(NamedTuple):
             mark is not None and _brings_arguments(recorded.event),
             id_given=bool(event_id),
             occurred_at=recorded.occurred_at,
-            # A marker has the digest of what it stands for, which nobody can salt anew.
+            # A marker has the digest of what it stands for, which cannot be salted anew.
             salt=b"" if is_marker(payload) else urandom(SALT_BYTES),
         )
 

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Self
 
 from eventstore import PayloadsRedacted, Recorded, Tool, ToolPending, UnknownEvent, evolve
+from eventstore.domain.covered import covered_call
 from eventstore.domain.unreadable_steps import left_in_doubt
 from projections.formatting import NotebookText, quoted_name, status_text, table
 from projections.projection import (
@@ -24,7 +25,7 @@ from projections.projection import (
     anomaly,
     version_problem,
 )
-from projections.redactions import ReadMarkers, covered_call
+from projections.redactions import ReadMarkers
 
 _OF_SEVERAL_CALLS = frozenset({UnknownEvent, PayloadsRedacted})
 

@@ -35,6 +35,7 @@ from eventstore import (
     UnknownEvent,
     UsageLimitBreach,
 )
+from eventstore.domain.covered import covered_event
 from eventstore.domain.json_types import JsonObject
 from eventstore.domain.one_line import one_line
 from eventstore.domain.redaction import REDACTED
@@ -54,7 +55,7 @@ from projections.history.options import HistoryKeywords
 from projections.history.projection import History
 from projections.history.turns import result_text
 from projections.projection import Anomaly
-from projections.redactions import ReadMarkers, covered_event
+from projections.redactions import ReadMarkers
 
 SHOWN_CHARACTERS = 100
 """Characters of a message, a result or a reason that a line shows."""

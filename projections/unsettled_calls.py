@@ -19,9 +19,10 @@ from eventstore import (
     UnknownEvent,
     evolve,
 )
+from eventstore.domain.covered import covered_call
 from eventstore.domain.unreadable_steps import left_in_doubt
 from projections.projection import TOOL_EVENTS, Projection
-from projections.redactions import ReadMarkers, covered_call
+from projections.redactions import ReadMarkers
 
 _SETTLED = (Completed, Rejected)
 

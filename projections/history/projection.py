@@ -26,6 +26,7 @@ from eventstore import (
     Part,
     PayloadsRedacted,
     Recorded,
+    RedactedPayload,
     Text,
     ToolApproved,
     ToolCompleted,
@@ -38,7 +39,8 @@ from eventstore import (
     UnknownEvent,
     evolve,
 )
-from eventstore.domain.redaction import REDACTED, RedactedPayload
+from eventstore.domain.covered import covered_call, covered_event
+from eventstore.domain.redaction import REDACTED
 from eventstore.domain.unreadable_steps import left_in_doubt
 from eventstore.providers import LaterSystem, Reasoning, references_server_call
 from projections.history.bounded_results import ResultLimitsByTool
@@ -56,7 +58,7 @@ from projections.history.trace import Trace
 from projections.history.turns import orphan_text, shown_result
 from projections.kept_folds import KeptFolds
 from projections.projection import NO_CALL_ID, TOOL_EVENTS
-from projections.redactions import ReadMarkers, covered_call, covered_event
+from projections.redactions import ReadMarkers
 
 _ANSWERS = frozenset({ToolCompleted, ToolFailed, ToolRejected})
 

@@ -89,6 +89,7 @@ FACES = {
 """Modules of which the read side takes the names in `__all__`."""
 SHARED = {
     "eventstore.domain.anchors",
+    "eventstore.domain.covered",
     "eventstore.domain.credentials",
     "eventstore.domain.equal_calls",
     "eventstore.domain.finish_reasons",
@@ -98,6 +99,7 @@ SHARED = {
     "eventstore.domain.response_turns",
     "eventstore.domain.own_texts",
     "eventstore.domain.recovery",
+    "eventstore.domain.redaction",
     "eventstore.domain.settlement",
     "eventstore.domain.times",
     "eventstore.domain.unreadable_steps",

@@ -119,7 +119,7 @@ FOLDS: dict[str, Callable[[], Any]] = {
 def test_a_fold_that_goes_on_gives_up_what_was_redacted(
     name: str, store: EventStore, chat: Conversation
 ) -> None:
-    """It held the secret, or nothing of it; when it has read on, nothing of it is left."""
+    """A fold has nothing of the secret any more, once it has read the record."""
     fold = FOLDS[name]()
     fold.extend(chat.events())
     fingerprint = chat.tools["call_1"].fingerprint
@@ -172,7 +172,7 @@ def test_a_fold_over_what_is_left_keeps_it(
 def test_a_fold_that_was_redacted_twice_gives_up_both(
     store: EventStore, chat: Conversation
 ) -> None:
-    """What was left by the first redaction goes with the second."""
+    """The second redaction takes what the first has left."""
     redact_all(store)
     tools = CurrentTools().extend(chat.events())
     store.redact("chat", by="mia", text="declined")
@@ -328,7 +328,7 @@ def remove_salts(path: Path) -> None:
 def test_a_fork_has_what_is_left_and_the_records_of_it(
     late: bool, store: EventStore, chat: Conversation
 ) -> None:
-    """It is no damage, whether the redaction came before the place of the fork or after it."""
+    """No copy is damage, whether the redaction came before the place of the fork or after it."""
     end = chat.version
     store.redact("chat", by="mia", calls=["call_1"])
     redact_all(store)
