@@ -22,7 +22,8 @@ PURE = (
     r"eventstore/(errors|agent_errors/.*|domain/.*|policies/.*|provider_messages/.*|providers/.*|"
     r"append/(command|commands/.*|conversation_state|inputs|last_turn|staging|stored_once|tool_fold)|"
     r"subscriptions/feed|dispatch/(after_hooks|batch|call_log|decisions|effects|execution|function_tool|"
-    r"offers|open_calls|preparation|refusals|resume|workflow))\.py"
+    r"offers|open_calls|preparation|refusals|resume|workflow)|"
+    r"seals/(checkpoints|findings|keys|leaf|merkle|notes|proofs))\.py"
 )
 IMPURE = {
     "alembic",
@@ -52,6 +53,8 @@ INTEGRATIONS = {
 DOORS = {
     **{name: (rf"eventstore/integrations/{file}\.py", "") for name, file in INTEGRATIONS.items()},
     "alembic": (r"eventstore/storage/migrations\.py", r".*"),
+    "cryptography": (r"eventstore/seals/crypto\.py", ""),
+    "rfc3161_client": (r"eventstore/seals/time_stamps\.py", ""),
     "rich": (r"projections/cli/.*", ""),
     "sqlalchemy": (
         rf"eventstore/store\.py|{_TABLES}",

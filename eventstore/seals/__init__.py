@@ -1,0 +1,64 @@
+"""Seals: signed heads of the log, kept outside, by which others see that nothing was changed.
+
+`seal` and `Sealer` sign what the log holds, `check` compares the log with notes that were kept, and
+`prove` and `prove_since` make proofs that a stranger checks without the database. Forms and hashes
+are those of RFC 6962 and C2SP: signed-note, tlog-checkpoint, tlog-proof. The extra `seal` is
+needed; `eventstore.seals.time_stamps` has time stamps, with the extra `time-stamp`.
+"""
+
+from __future__ import annotations
+
+from eventstore.seals.anchors import Anchor, FileAnchor, FolderStore, ObjectAnchor, ObjectStore
+from eventstore.seals.checking import Checked, CheckedLane, check
+from eventstore.seals.checkpoints import Checkpoint
+from eventstore.seals.errors import (
+    AnchorFailed,
+    BadKey,
+    BadNote,
+    NotSealed,
+    NotSigned,
+    SealError,
+    SealMismatch,
+    StampRefused,
+)
+from eventstore.seals.findings import Finding
+from eventstore.seals.keys import SigningKey, VerifierKey
+from eventstore.seals.proofs import Consistency, Inclusion
+from eventstore.seals.proving import prove, prove_since
+from eventstore.seals.sealable_log import ArchivedRow, Seal, SealableLog, SealedRow
+from eventstore.seals.sealer import Sealer, SealingPace
+from eventstore.seals.sealing import seal
+
+__all__ = [
+    "Anchor",
+    "AnchorFailed",
+    "ArchivedRow",
+    "BadKey",
+    "BadNote",
+    "Checked",
+    "CheckedLane",
+    "Checkpoint",
+    "Consistency",
+    "FileAnchor",
+    "Finding",
+    "FolderStore",
+    "Inclusion",
+    "NotSealed",
+    "NotSigned",
+    "ObjectAnchor",
+    "ObjectStore",
+    "Seal",
+    "SealError",
+    "SealMismatch",
+    "SealableLog",
+    "SealedRow",
+    "Sealer",
+    "SealingPace",
+    "SigningKey",
+    "StampRefused",
+    "VerifierKey",
+    "check",
+    "prove",
+    "prove_since",
+    "seal",
+]

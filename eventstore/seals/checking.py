@@ -1,0 +1,110 @@
+"""Checking a log against notes that were kept outside of its database.
+
+1. Each note must be signed by a trusted key, and be of this store. Several may be given, of several
+   lanes and ages: the older ones narrow down where something was changed.
+2. The seals that the database holds are used, too, as far as they are signed. One that is not is a
+   finding; so is a note without its stored seal.
+3. What is compared, and what is found, is in `findings`. The digests of the chain are not checked
+   here: after the last seal they are all there is, and `verify` checks them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from eventstore.seals.checkpoints import Checkpoint, notes_in, opened
+from eventstore.seals.errors import BadNote, SealError
+from eventstore.seals.findings import Finding, Mark, findings_of, merged
+from eventstore.seals.sealing import edge_of
+
+if TYPE_CHECKING:
+    from eventstore.seals.keys import VerifierKey
+    from eventstore.seals.sealable_log import SealableLog
+
+
+class CheckedLane(msgspec.Struct, frozen=True):
+    """A lane that was compared with its notes."""
+
+    lane: int
+    sealed: int
+    """The events that the notes cover: those up to this position."""
+    head: int
+    """The last position, by the lane's counter; what comes after `sealed` is not judged."""
+    findings: tuple[Finding, ...]
+
+
+class Checked(msgspec.Struct, frozen=True):
+    """What a comparison of a log with notes has found."""
+
+    lanes: tuple[CheckedLane, ...]
+    without_note: tuple[int, ...]
+    """Lanes that have events, and of which no note was given: nothing is known of them."""
+
+    @property
+    def findings(self) -> list[Finding]:
+        """All that was found, lane after lane; nothing, if the log is what was sealed."""
+        return [finding for lane in self.lanes for finding in lane.findings]
+
+
+def check(log: SealableLog, notes: str, trusted: Collection[VerifierKey]) -> Checked:
+    """Compare a log with one note or several, one after another, as a `FileAnchor` has them.
+
+    Raises:
+        BadNote: there is no note, or one is not that of a checkpoint.
+        NotSigned: a note is not signed by a trusted key.
+        SealMismatch: a note is of another store.
+    """
+    heads: dict[int, list[Checkpoint]] = {}
+    for note in notes_in(notes):
+        head = opened(note, trusted)
+        heads.setdefault(head.lane_in(log.epoch), []).append(head)
+    if not heads:
+        raise BadNote("there is no signed note in what was given")
+    counters = log.heads()
+    lanes = [
+        _checked(log, lane, heads[lane], trusted, counters.get(lane, 0)) for lane in sorted(heads)
+    ]
+    others = {lane for lane, head in counters.items() if head} - heads.keys()
+    return Checked(tuple(lanes), tuple(sorted(others)))
+
+
+def _checked(
+    log: SealableLog,
+    lane: int,
+    heads: list[Checkpoint],
+    trusted: Collection[VerifierKey],
+    counter: int,
+) -> CheckedLane:
+    stored, found = _stored(log, lane, heads[0].origin, trusted)
+    outside = [Mark(head.size, head.root, is_outside=True) for head in heads]
+    marks, forked = merged(lane, [*outside, *stored])
+    found += forked
+    for mark in marks:
+        if mark.is_outside and not mark.is_stored:
+            problem = f"the database does not hold the seal of lane {lane} at {mark.size}"
+            found.append(Finding("seal missing", lane, 0, 0, problem))
+    until = marks[-1].size
+    found += findings_of(lane, log.sealable_rows(lane, 0, until), marks)
+    return CheckedLane(lane, max(head.size for head in heads), counter, tuple(found))
+
+
+def _stored(
+    log: SealableLog, lane: int, origin: str, trusted: Collection[VerifierKey]
+) -> tuple[list[Mark], list[Finding]]:
+    """Return the marks of the stored seals that are signed, and what is found of the others."""
+    marks: list[Mark] = []
+    found: list[Finding] = []
+    for seal in log.seals(lane):
+        try:
+            edge_of(seal, origin, trusted)
+        except SealError as error:
+            problem = (
+                f"the stored seal of lane {lane} at {seal.size} is not to be believed: {error}"
+            )
+            found.append(Finding("seal changed", lane, 0, 0, problem))
+        else:
+            marks.append(Mark(seal.size, seal.root, seal.edge, is_stored=True))
+    return marks, found

@@ -1,0 +1,167 @@
+"""What a log says against its seals: which events are not those that were sealed.
+
+1. A mark is a size with the root that a trusted key has signed for it: of a note that was kept
+   outside, or of a seal that the database holds.
+2. The rows are hashed once, in the order of positions. At each mark the root is compared. Where it
+   differs, an event between this mark and the one before is not what was sealed, whatever the
+   chain says: it was changed, removed, inserted or moved.
+3. After such a place, or one that is missing, the comparison goes on from the next mark whose right
+   edge is known: its root was signed. So each range between two seals is judged by itself.
+4. A lane that ends before a mark was cut, counter or not. If the database does not even hold the
+   seal of that note, it was put back to an older copy, or its seals were removed.
+
+Pure, total, and of memory O(log n) for each mark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Literal
+
+import msgspec
+
+from eventstore.seals.leaf import Unsealable, hash_of
+from eventstore.seals.merkle import Edge
+from eventstore.seals.sealable_log import ArchivedRow, SealedRow
+
+Kind = Literal[
+    "changed", "cut", "forked", "missing", "put back", "seal changed", "seal missing", "unreadable"
+]
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """One thing by which a log is not what was sealed."""
+
+    kind: Kind
+    lane: int
+    first: int
+    """The first position that it is about; 0 where it is about none."""
+    last: int
+    problem: str
+
+    def __str__(self) -> str:
+        return self.problem
+
+
+class Mark(msgspec.Struct, frozen=True):
+    """A size of a lane, and the root that was signed for it."""
+
+    size: int
+    root: bytes
+    edge: bytes | None = None
+    """The right edge there, if it is known."""
+    is_outside: bool = False
+    """Whether it is of a note that was kept outside."""
+    is_stored: bool = False
+    """Whether the database holds the seal."""
+
+
+def merged(lane: int, marks: Iterable[Mark]) -> tuple[list[Mark], list[Finding]]:
+    """Return one mark for each size, in order, and where two signed roots of a size differ.
+
+    There the root of a note from outside is the one that counts.
+    """
+    chosen: dict[int, Mark] = {}
+    findings: list[Finding] = []
+    for mark in marks:
+        other = chosen.setdefault(mark.size, mark)
+        if other.root != mark.root:
+            chosen[mark.size] = mark if mark.is_outside else other
+            problem = f"lane {lane} has two signed heads at {mark.size}: it was sealed from two "
+            findings.append(Finding("forked", lane, 1, mark.size, f"{problem}histories"))
+            continue
+        chosen[mark.size] = Mark(
+            mark.size,
+            mark.root,
+            other.edge or mark.edge,
+            other.is_outside or mark.is_outside,
+            other.is_stored or mark.is_stored,
+        )
+    return [chosen[size] for size in sorted(chosen)], findings
+
+
+def findings_of(
+    lane: int, rows: Iterable[SealedRow | ArchivedRow], marks: Sequence[Mark]
+) -> Iterator[Finding]:
+    """Yield by what the rows of a lane are not those that the marks were made of.
+
+    The marks are in the order of sizes, one for each. Rows after the last mark are not judged.
+    """
+    comparison = _Comparison(lane, marks)
+    for row in rows:
+        if row.position > comparison.until:
+            break
+        yield from comparison.take(row)
+    yield from comparison.end()
+
+
+class _Comparison:
+    """How far the rows of a lane were compared with its marks."""
+
+    def __init__(self, lane: int, marks: Sequence[Mark]) -> None:
+        self._lane = lane
+        self._marks = list(marks)[::-1]  # the next one last
+        self._edge: Edge | None = Edge()
+        self._judged = 0  # the size of the last mark
+        self._end = 0  # the last position that was read
+        self.until = max((mark.size for mark in marks), default=0)
+
+    def take(self, row: SealedRow | ArchivedRow) -> Iterator[Finding]:
+        """Compare the next row; yield what is found."""
+        if row.position > self._end + 1:
+            yield self._missing(self._end + 1, row.position - 1)
+            self._edge = None
+            yield from self._pass_marks(row.position - 1)
+        self._end = row.position
+        try:
+            hash_ = hash_of(row)
+        except Unsealable as error:
+            problem = f"{error}, in lane {self._lane}"
+            yield Finding("unreadable", self._lane, row.position, row.position, problem)
+            self._edge = None
+        else:
+            if self._edge is not None:
+                self._edge.add(hash_)
+        yield from self._pass_marks(row.position)
+
+    def end(self) -> Iterator[Finding]:
+        """Yield what is found at the end of the rows."""
+        if self._marks:
+            is_stored = all(mark.is_stored for mark in self._marks)
+            first, last = self._end + 1, self.until
+            here = f"lane {self._lane} ends at position {self._end}, and was sealed up to {last}"
+            if is_stored:
+                problem = f"{here}: its last {last - self._end} events were removed"
+                yield Finding("cut", self._lane, first, last, problem)
+            else:
+                problem = f"{here}, by a seal that the database does not hold: it was put back to "
+                problem += "an older copy, or the events were removed with their seals"
+                yield Finding("put back", self._lane, first, last, problem)
+
+    def _missing(self, first: int, last: int) -> Finding:
+        what = f"position {first} is" if first == last else f"positions {first} to {last} are"
+        return Finding("missing", self._lane, first, last, f"{what} missing in lane {self._lane}")
+
+    def _pass_marks(self, position: int) -> Iterator[Finding]:
+        """Judge the marks up to a position."""
+        while self._marks and self._marks[-1].size <= position:
+            mark = self._marks.pop()
+            is_whole = self._edge is not None and self._edge.size == mark.size
+            if is_whole and self._edge is not None and self._edge.root() == mark.root:
+                self._judged = mark.size
+                continue
+            if is_whole:
+                yield self._changed(mark)
+            self._edge = None if mark.edge is None else Edge.of(mark.size, mark.edge)
+            self._judged = mark.size
+
+    def _changed(self, mark: Mark) -> Finding:
+        first, last = self._judged + 1, mark.size
+        what = f"position {last}" if first == last else f"positions {first} to {last}"
+        problem = (
+            f"the events at {what} of lane {self._lane} are not those that were sealed: one was "
+            "changed, removed, inserted or moved"
+        )
+        if not mark.is_stored:
+            problem += ", or the database was put back to an older copy and went on from there"
+        return Finding("changed", self._lane, first, last, problem)

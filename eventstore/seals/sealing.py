@@ -1,0 +1,168 @@
+"""Sealing: the new events of each lane, a checkpoint over the whole lane, signed and kept.
+
+1. A lane's tree goes on from its last seal: only what came since is read, and only the right edge
+   is kept. The last seal is believed because a trusted key has signed its root.
+2. Where a position is missing, a row has no leaf, or the lane ends before its last seal, nothing of
+   the lane is signed. Other lanes are.
+3. Every anchor is asked first for its newest note. One that the database does not have says that
+   the database was put back: nothing is signed, so that no two histories are.
+4. The seal is stored, if no other process has stored one meanwhile, and then handed to the anchors.
+   One that an anchor did not take is offered again by the next call, also without new events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
+
+from eventstore.seals.checkpoints import Checkpoint, Origin, opened
+from eventstore.seals.errors import AnchorFailed, SealError, SealMismatch
+from eventstore.seals.keys import VerifierKey
+from eventstore.seals.leaf import Unsealable, hash_of
+from eventstore.seals.merkle import Edge
+from eventstore.seals.notes import sign_note
+from eventstore.seals.sealable_log import Seal, SealableLog
+
+if TYPE_CHECKING:
+    from eventstore.seals.anchors import Anchor
+    from eventstore.seals.keys import SigningKey
+
+
+def seal(
+    log: SealableLog,
+    key: SigningKey,
+    *,
+    anchors: Sequence[Anchor] = (),
+    trusted: Collection[VerifierKey] = (),
+    lanes: Collection[int] | None = None,
+) -> list[Seal]:
+    """Seal the events of a log up to now; return the newest seal of each lane that has events.
+
+    `trusted` are older keys of the same name, whose seals the log has. `lanes` are those to seal;
+    all, if they are not given. What fails in one lane is raised when the others are sealed.
+
+    Raises:
+        SealMismatch: a lane is not what was sealed before, or cannot be sealed.
+        NotSigned: the last seal, or a note of an anchor, is signed by another key.
+        AnchorFailed: the seals are stored, and an anchor failed with the cause.
+    """
+    found: list[Seal] = []
+    errors: list[SealError] = []
+    for lane, head in sorted(log.heads().items()):
+        if head and (lanes is None or lane in lanes):
+            try:
+                found.append(_seal_lane(log, lane, key, anchors, (key.verifier, *trusted)))
+            except SealError as error:
+                errors.append(error)
+    if errors:
+        raise errors[0]
+    return found
+
+
+def edge_of(stored: Seal, origin: str, trusted: Collection[VerifierKey]) -> Edge:
+    """Return the right edge of a stored seal.
+
+    Raises:
+        BadNote, NotSigned: its note was not written by a trusted key.
+        SealMismatch: it is not that of its note.
+    """
+    head, edge = opened(stored.note, trusted), Edge.of(stored.size, stored.edge)
+    said = (origin, stored.size, stored.root)
+    if edge is None or (head.origin, head.size, head.root) != said or edge.root() != head.root:
+        raise SealMismatch(
+            f"the stored seal of lane {stored.lane} at {stored.size} is not that of its note, "
+            f"which is of {head.origin} at {head.size}: its row was changed"
+        )
+    return edge
+
+
+def _seal_lane(
+    log: SealableLog,
+    lane: int,
+    key: SigningKey,
+    anchors: Sequence[Anchor],
+    keys: Collection[VerifierKey],
+) -> Seal:
+    origin = str(Origin(key.name, log.epoch, lane))
+    Origin.parse(origin)  # what could not be read is not signed
+    last = log.last_seal(lane)
+    edge = Edge() if last is None else edge_of(last, origin, keys)
+    held = [_held(anchor, origin, keys) for anchor in anchors]
+    for checkpoint in held:
+        if checkpoint is not None:
+            _check_known(log, lane, checkpoint, last)
+    newest = _next_seal(log, lane, origin, key, edge) or last
+    if newest is None:
+        raise SealMismatch(f"lane {lane} has no event at position 1: verify the log")
+    _publish(newest, origin, list(zip(anchors, held, strict=True)))
+    return newest
+
+
+def _next_seal(
+    log: SealableLog, lane: int, origin: str, key: SigningKey, edge: Edge
+) -> Seal | None:
+    """Store the next seal of a lane, and return the newest one; None without new events."""
+    before = edge.size
+    _grow(log, lane, edge)
+    if edge.size == before:
+        return None
+    checkpoint = Checkpoint(origin, edge.size, edge.root())
+    note = str(sign_note(str(checkpoint), [key]))
+    new = Seal(lane, edge.size, checkpoint.root, edge.stored_form(), note)
+    return new if log.add_seal(new, before) else log.last_seal(lane)
+
+
+def _grow(log: SealableLog, lane: int, edge: Edge) -> None:
+    """Add the events of a lane that come after an edge."""
+    sealed = edge.size
+    end = max(sealed - 1, 0)  # the last event that is sealed is read again: it has to be there
+    for row in log.sealable_rows(lane, end):
+        if row.position != end + 1:
+            break
+        end = row.position
+        if end > sealed:
+            try:
+                edge.add(hash_of(row))
+            except Unsealable as error:
+                raise SealMismatch(f"lane {lane} cannot be sealed: {error}: verify it") from None
+    else:
+        if end >= sealed:
+            return
+    raise SealMismatch(
+        f"lane {lane} has no event at position {end + 1}, and was sealed up to {sealed}: events "
+        "are missing, or the database was put back to an older copy; check it against a note"
+    )
+
+
+def _held(anchor: Anchor, origin: str, keys: Collection[VerifierKey]) -> Checkpoint | None:
+    note = anchor.latest(origin)
+    return None if note is None else opened(note, keys)
+
+
+def _check_known(log: SealableLog, lane: int, held: Checkpoint, last: Seal | None) -> None:
+    """Check that the database has the seal that an anchor holds."""
+    is_last = last is not None and (last.size, last.root) == (held.size, held.root)
+    if is_last or any((s.size, s.root) == (held.size, held.root) for s in log.seals(lane)):
+        return
+    raise SealMismatch(
+        f"an anchor holds a seal of lane {lane} at {held.size} that the database does not have: "
+        "the database was put back to an older copy, or its seals were changed; nothing is signed"
+    )
+
+
+def _publish(
+    newest: Seal, origin: str, anchors: Sequence[tuple[Anchor, Checkpoint | None]]
+) -> None:
+    """Hand a seal to the anchors that do not have it, to all of them even if one fails."""
+    failed: Exception | None = None
+    for anchor, held in anchors:
+        if held is None or held.size < newest.size:
+            try:
+                anchor.publish(origin, newest.size, newest.note)
+            except Exception as error:  # noqa: BLE001 - an anchor is a caller's own
+                failed = error
+    if failed is not None:
+        raise AnchorFailed(
+            f"the seal of {origin} at {newest.size} is stored, but an anchor failed "
+            f"({type(failed).__name__}): it is offered again at the next seal"
+        ) from failed
