@@ -68,8 +68,9 @@ class FileAnchor:
         file = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
         try:
             end = os.fstat(file).st_size
-            is_torn = end and os.pread(file, 1, end - 1) != b"\n"
-            data = ("\n\n" if is_torn else "").encode() + f"{note}\n".encode()
+            last = os.pread(file, 2, max(end - 2, 0))  # it may be torn, if a writer was killed
+            gap = b"" if last in (b"", b"\n\n") else b"\n" if last.endswith(b"\n") else b"\n\n"
+            data = gap + f"{note}\n".encode()
             if os.write(file, data) != len(data):
                 raise AnchorFailed(f"{self.path} did not take the whole note: is the disk full?")
             os.fsync(file)

@@ -126,17 +126,21 @@ class _Comparison:
 
     def end(self) -> Iterator[Finding]:
         """Yield what is found at the end of the rows."""
-        if self._marks:
-            is_stored = all(mark.is_stored for mark in self._marks)
-            first, last = self._end + 1, self.until
-            here = f"lane {self._lane} ends at position {self._end}, and was sealed up to {last}"
-            if is_stored:
-                problem = f"{here}: its last {last - self._end} events were removed"
-                yield Finding("cut", self._lane, first, last, problem)
-            else:
-                problem = f"{here}, by a seal that the database does not hold: it was put back to "
-                problem += "an older copy, or the events were removed with their seals"
-                yield Finding("put back", self._lane, first, last, problem)
+        if not self._marks:
+            return
+        first, last, lane = self._judged + 1, self.until, self._lane
+        problem = (
+            f"lane {lane} ends at position {self._end}, and was sealed up to {last}: of the events "
+            f"from position {first} on, {last - self._end} were removed"
+        )
+        if all(mark.is_stored for mark in self._marks):
+            yield Finding("cut", lane, first, last, problem)
+        else:
+            problem += (
+                " with their seal, which the database does not hold; or it was put back to an "
+                "older copy"
+            )
+            yield Finding("put back", lane, first, last, problem)
 
     def _missing(self, first: int, last: int) -> Finding:
         what = f"position {first} is" if first == last else f"positions {first} to {last} are"

@@ -90,7 +90,7 @@ class SigningKey:
             raise BadKey(f"the seed of a signing key has {_KEY_BYTES} bytes, not {len(seed)}")
         self._seed = seed
         self.verifier = VerifierKey(name, crypto.public_key(seed))
-        """Its public key, for whoever checks what it signs."""
+        """Its public key, for those that check what it signs."""
 
     @classmethod
     def generate(cls, name: str) -> Self:
@@ -124,7 +124,7 @@ class SigningKey:
         return self.verifier.name
 
     def secret_text(self) -> str:
-        """Return the text `PRIVATE+KEY+NAME+ID+KEY`: whoever has it can sign."""
+        """Return the text `PRIVATE+KEY+NAME+ID+KEY`, which is all that is needed to sign."""
         encoded = b64encode(bytes([ED25519]) + self._seed).decode()
         return f"{_PRIVATE}{self.name}+{self.verifier.id.hex()}+{encoded}"
 

@@ -14,7 +14,7 @@
 4. The event at position N is the leaf with the index N - 1. So a lane without gaps is the tree.
 5. A row of which only the hash of its leaf was kept, because it was archived, counts by that hash.
 
-Why not the chain's digest alone: it has 16 bytes, and whoever writes the log may look for two rows
+Why not the chain's digest alone: it has 16 bytes, and the writer of the log may look for two rows
 with equal digests beforehand, at a cost of 2**64. A seal is there against the writer. So SHA-256
 takes every column anew, and a collision needs the digest of the payload alone to collide; it has
 full strength as soon as that digest has 32 bytes. And a line can be read: a stranger sees what is
@@ -95,6 +95,7 @@ def read_leaf(entry: bytes) -> SealedRow:
     Raises:
         BadNote: it is the entry of no row.
     """
+    row = None
     try:
         members = json.loads(entry)
         row = SealedRow(
@@ -114,7 +115,7 @@ def read_leaf(entry: bytes) -> SealedRow:
         is_whole = leaf_of(row) == entry
     except (KeyError, RecursionError, TypeError, ValueError):
         is_whole = False
-    if not is_whole:
+    if row is None or not is_whole:
         raise BadNote(f"the leaf is no event's entry of form {_FORM}: take it as it was written")
     return row
 

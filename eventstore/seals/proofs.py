@@ -4,7 +4,7 @@
    path to the root, and the note.
 2. That the log of an older note is the beginning of that of a newer one: what C2SP tlog-witness
    sends to a witness. It has the old size, the path, and the newer note.
-3. Who checks a proof needs the verifier key and, for the second, the older note; no database.
+3. To check a proof takes the verifier key and, for the second, the older note; no database.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Proving: what the events of a log, read once, prove to whoever holds a note.
+"""Proving: what the events of a log, read once, prove to a person who holds a note.
 
 The rows are read from the first one on, in memory of O(log n). What does not lead to the signed
 root is not handed out: then the log is not what was sealed.
@@ -6,7 +6,8 @@ root is not handed out: then the log is not what was sealed.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Generator, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from eventstore.seals.checkpoints import opened
@@ -17,6 +18,7 @@ from eventstore.seals.proofs import Consistency, Inclusion
 from eventstore.seals.sealable_log import SealedRow
 
 if TYPE_CHECKING:
+    from eventstore.seals.checkpoints import Checkpoint
     from eventstore.seals.keys import VerifierKey
     from eventstore.seals.sealable_log import SealableLog
 
@@ -47,7 +49,8 @@ def prove(
     if not kept:
         raise NotSealed(f"the event at position {position} of lane {lane} was archived")
     proof = Inclusion(leaf_of(kept[0]), position - 1, tuple(path), note)
-    proof.check(trusted)
+    with _of_this_log(head):
+        proof.check(trusted)
     return proof
 
 
@@ -71,8 +74,21 @@ def prove_since(log: SealableLog, old_note: str, trusted: Collection[VerifierKey
     ranges = consistency_ranges(old.size, new.size)
     path = range_roots(ranges, _hashes(log, lane, new.size) if ranges else ())
     proof = Consistency(old.size, tuple(path), note)
-    proof.check(old_note, trusted)
+    with _of_this_log(new):
+        proof.check(old_note, trusted)
     return proof
+
+
+@contextmanager
+def _of_this_log(head: Checkpoint) -> Generator[None, None, None]:
+    """Say of a proof that proves nothing that the log is at fault."""
+    try:
+        yield
+    except SealMismatch as error:
+        raise SealMismatch(
+            f"the events of {head.origin} are not those that were sealed up to {head.size}: check "
+            "the log against the notes that you have"
+        ) from error
 
 
 def _newest_note(log: SealableLog, lane: int) -> str:
