@@ -52,8 +52,8 @@ class Note(msgspec.Struct, frozen=True):
         Raises:
             BadNote: it has another form.
         """
-        if any(char < " " and char != "\n" for char in data):
-            raise BadNote("the note has a control character")
+        if any((char < " " and char != "\n") or "\ud800" <= char <= "\udfff" for char in data):
+            raise BadNote("the note has a control character, or is not UTF-8")
         text, gap, lines = data.rpartition("\n\n")
         if not gap or not lines.endswith("\n"):
             raise BadNote("the note is not a text, an empty line, and lines of signatures")

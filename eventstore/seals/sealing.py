@@ -49,11 +49,17 @@ def seal(
     found: list[Seal] = []
     errors: list[SealError] = []
     for lane, head in sorted(log.heads().items()):
-        if head and (lanes is None or lane in lanes):
+        if lanes is None or lane in lanes:
             try:
-                found.append(_seal_lane(log, lane, key, anchors, (key.verifier, *trusted)))
+                newest = _seal_lane(log, lane, key, anchors, (key.verifier, *trusted))
             except SealError as error:
                 errors.append(error)
+            else:
+                if newest is not None:
+                    found.append(newest)
+                elif head:
+                    problem = f"lane {lane} has no event, and its counter is at {head}: verify it"
+                    errors.append(SealMismatch(problem))
     if errors:
         raise errors[0]
     return found
@@ -82,7 +88,8 @@ def _seal_lane(
     key: SigningKey,
     anchors: Sequence[Anchor],
     keys: Collection[VerifierKey],
-) -> Seal:
+) -> Seal | None:
+    """Return the newest seal of a lane, and store it if there are new events; None without any."""
     origin = str(Origin(key.name, log.epoch, lane))
     Origin.parse(origin)  # what could not be read is not signed
     last = log.last_seal(lane)
@@ -92,9 +99,8 @@ def _seal_lane(
         if checkpoint is not None:
             _check_known(log, lane, checkpoint, last)
     newest = _next_seal(log, lane, origin, key, edge) or last
-    if newest is None:
-        raise SealMismatch(f"lane {lane} has no event at position 1: verify the log")
-    _publish(newest, origin, list(zip(anchors, held, strict=True)))
+    if newest is not None:
+        _publish(newest, origin, list(zip(anchors, held, strict=True)))
     return newest
 
 
@@ -135,8 +141,14 @@ def _grow(log: SealableLog, lane: int, edge: Edge) -> None:
 
 
 def _held(anchor: Anchor, origin: str, keys: Collection[VerifierKey]) -> Checkpoint | None:
+    """Return the newest head that an anchor holds; None where it has none."""
     note = anchor.latest(origin)
-    return None if note is None else opened(note, keys)
+    if note is None:
+        return None
+    head = opened(note, keys)
+    if head.origin != origin:
+        raise SealMismatch(f"an anchor was asked for {origin}, and gave a note of {head.origin}")
+    return head
 
 
 def _check_known(log: SealableLog, lane: int, held: Checkpoint, last: Seal | None) -> None:

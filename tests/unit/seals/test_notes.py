@@ -107,6 +107,7 @@ def test_a_witness_has_signed_text_and_time() -> None:
         f"{TEXT}\n",
         f"{TEXT}\n{BY_PETER[:-1]}",
         f"\x01{TEXT}\n{BY_PETER}",
+        f"\udcff{TEXT}\n{BY_PETER}",
         f"{TEXT}\n{BY_PETER.replace('Neumann', ' Neumann')}",
         f"{TEXT}\n{BY_PETER.replace('Neumann', '+Neumann')}",
         f"{TEXT}\n{BY_PETER}An unexpected line.\n",

@@ -117,7 +117,7 @@ class Broken:
 
     def latest(self, origin: str) -> str | None:
         """Return the last note."""
-        return self.notes[-1] if self.notes else None
+        return next((note for note in self.notes[::-1] if note.startswith(f"{origin}\n")), None)
 
 
 def test_a_seal_reads_what_is_new_and_goes_on_from_the_last_one() -> None:
@@ -130,6 +130,8 @@ def test_a_seal_reads_what_is_new_and_goes_on_from_the_last_one() -> None:
     assert [each.size for each in log.seals(0)] == [1, 3, 7, 23]
     assert seal(other, KEY) == [last] == seal(log, KEY)
     log.append(5, lane=1)
+    checked = check(log, last.note, TRUSTED)
+    assert (checked.findings, checked.without_note) == ([], (1,))
     assert [(each.lane, each.size) for each in seal(log, KEY)] == [(0, 23), (1, 5)]
     assert [each.lane for each in seal(log, KEY, lanes={1})] == [1]
 
@@ -147,6 +149,7 @@ def test_a_lane_that_is_not_whole_is_not_signed() -> None:
         (lambda log: log.rows[0].pop(6), "no event at position 7, and was sealed up to 5"),
         (lambda log: log.rows[0].__delitem__(slice(4, None)), "no event at position 5, and was"),
         (lambda log: log.rows[0].pop(4), "no event at position 5, and was sealed up to 5"),
+        (lambda log: log.rows[0].clear(), "no event at position 5, and was sealed up to 5"),
         (
             lambda log: log.rows[0].append(SealedRow(*log.rows[0][0]._replace(position=9, tag=3))),
             "cannot be sealed: the event at position 9 has no valid tag",
@@ -161,6 +164,17 @@ def test_a_lane_that_is_not_whole_is_not_signed() -> None:
         with pytest.raises(SealMismatch, match=problem):
             seal(log, KEY)
         assert [(each.lane, each.size) for each in log.stored] == [(0, 5), (1, 2)]
+
+
+def test_a_counter_without_events_is_named() -> None:
+    """There is nothing to seal, though something was appended."""
+
+    class Emptied(MemoryLog):
+        def heads(self) -> Mapping[int, int]:
+            return {0: 3, 1: 0}
+
+    with pytest.raises(SealMismatch, match="lane 0 has no event, and its counter is at 3"):
+        seal(Emptied(), KEY)
 
 
 def test_a_key_is_replaced_by_another_of_its_name() -> None:
@@ -238,12 +252,12 @@ def test_a_database_that_was_put_back_is_not_sealed_again(tmp_path: Path) -> Non
     before = list(log.stored)
     log.append(5)
     seal(log, KEY, anchors=[anchor])
-    log.stored = before
-    del log.rows[0][7:]
-    log.append(9)
-    with pytest.raises(SealMismatch, match="holds a seal of lane 0 at 10 that the database does"):
-        seal(log, KEY, anchors=[anchor])
-    assert log.stored == before
+    for log.stored, events in ((before, 7), (before, 16), ([], 0)):
+        log.rows[0].clear()
+        log.append(events)
+        with pytest.raises(SealMismatch, match="holds a seal of lane 0 at 10 that the database"):
+            seal(log, KEY, anchors=[anchor])
+        assert log.stored in (before, [])
 
 
 def test_proofs_go_through_their_text_forms() -> None:
