@@ -9,7 +9,7 @@ import pytest
 
 import eventstore
 import projections
-from eventstore import providers, testing
+from eventstore import providers, seals, testing
 
 EVENTSTORE = [
     "AgentError",
@@ -355,6 +355,47 @@ TESTING = [
 def test_the_public_names_of_the_contracts_are_these() -> None:
     """Tests of storages, providers, projections and formats of others use them."""
     assert testing.__all__ == TESTING
+
+
+SEALS = [
+    "Anchor",
+    "AnchorFailed",
+    "ArchivedRow",
+    "BadKey",
+    "BadNote",
+    "Checked",
+    "CheckedLane",
+    "Checkpoint",
+    "Consistency",
+    "FileAnchor",
+    "Finding",
+    "FolderStore",
+    "Inclusion",
+    "NotSealed",
+    "NotSigned",
+    "ObjectAnchor",
+    "ObjectStore",
+    "Seal",
+    "SealError",
+    "SealMismatch",
+    "SealableLog",
+    "SealedRow",
+    "Sealer",
+    "SealingPace",
+    "SigningKey",
+    "StampRefused",
+    "VerifierKey",
+    "check",
+    "prove",
+    "prove_since",
+    "seal",
+]
+
+
+def test_the_public_names_of_the_seals_are_these() -> None:
+    """They need an extra, so `eventstore` itself does not have them."""
+    assert seals.__all__ == SEALS
+    assert all(hasattr(seals, name) for name in SEALS)
 
 
 @both
