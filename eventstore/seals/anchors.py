@@ -14,6 +14,7 @@ import os
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
+from threading import get_ident
 from typing import Protocol
 from urllib.parse import quote
 
@@ -159,7 +160,7 @@ class FolderStore:
         """Store a file under a name that no file has."""
         path = self.path / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_name(f".{path.name}.{os.getpid()}.part")
+        part = path.with_name(f".{path.name}.{os.getpid()}.{get_ident()}.part")
         with part.open("wb") as file:
             file.write(data)
             file.flush()

@@ -88,6 +88,7 @@ def findings_of(
     The marks are in the order of sizes, one for each. Rows after the last mark are not judged.
     """
     comparison = _Comparison(lane, marks)
+    yield from comparison.pass_marks(0)
     for row in rows:
         if row.position > comparison.until:
             break
@@ -101,28 +102,44 @@ class _Comparison:
     def __init__(self, lane: int, marks: Sequence[Mark]) -> None:
         self._lane = lane
         self._marks = list(marks)[::-1]  # the next one last
-        self._edge: Edge | None = Edge()
-        self._judged = 0  # the size of the last mark
         self._end = 0  # the last position that was read
+        self._edge: Edge | None = Edge()  # of the tree up to there; None where it is not known
+        self._judged = 0  # the size of the last mark
         self.until = max((mark.size for mark in marks), default=0)
 
     def take(self, row: SealedRow | ArchivedRow) -> Iterator[Finding]:
         """Compare the next row; yield what is found."""
-        if row.position > self._end + 1:
-            yield self._missing(self._end + 1, row.position - 1)
+        here, expected = row.position, self._end + 1
+        if here < expected:
+            yield Finding("unreadable", self._lane, here, here, f"position {here} comes twice")
             self._edge = None
-            yield from self._pass_marks(row.position - 1)
-        self._end = row.position
+            return
+        if here > expected:
+            yield self._missing(expected, here - 1)
+            self._edge = None
+            yield from self.pass_marks(here - 1)
+            if self._edge is not None and self._edge.size < here - 1:
+                self._edge = None
+        self._end = here
         try:
             hash_ = hash_of(row)
         except Unsealable as error:
-            problem = f"{error}, in lane {self._lane}"
-            yield Finding("unreadable", self._lane, row.position, row.position, problem)
+            yield Finding("unreadable", self._lane, here, here, f"{error}, in lane {self._lane}")
             self._edge = None
         else:
             if self._edge is not None:
                 self._edge.add(hash_)
-        yield from self._pass_marks(row.position)
+        yield from self.pass_marks(here)
+
+    def pass_marks(self, position: int) -> Iterator[Finding]:
+        """Judge the marks up to a position, and go on from them."""
+        while self._marks and self._marks[-1].size <= position:
+            mark = self._marks.pop()
+            if self._edge is None or self._edge.root() != mark.root:
+                if self._edge is not None:
+                    yield self._changed(mark)
+                self._edge = None if mark.edge is None else Edge.of(mark.size, mark.edge)
+            self._judged = mark.size
 
     def end(self) -> Iterator[Finding]:
         """Yield what is found at the end of the rows."""
@@ -145,19 +162,6 @@ class _Comparison:
     def _missing(self, first: int, last: int) -> Finding:
         what = f"position {first} is" if first == last else f"positions {first} to {last} are"
         return Finding("missing", self._lane, first, last, f"{what} missing in lane {self._lane}")
-
-    def _pass_marks(self, position: int) -> Iterator[Finding]:
-        """Judge the marks up to a position."""
-        while self._marks and self._marks[-1].size <= position:
-            mark = self._marks.pop()
-            is_whole = self._edge is not None and self._edge.size == mark.size
-            if is_whole and self._edge is not None and self._edge.root() == mark.root:
-                self._judged = mark.size
-                continue
-            if is_whole:
-                yield self._changed(mark)
-            self._edge = None if mark.edge is None else Edge.of(mark.size, mark.edge)
-            self._judged = mark.size
 
     def _changed(self, mark: Mark) -> Finding:
         first, last = self._judged + 1, mark.size

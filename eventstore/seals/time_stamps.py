@@ -111,9 +111,14 @@ def stamped_at(note: bytes, stamp: bytes, roots: bytes) -> datetime:
 
     Raises:
         StampRefused: the stamp is not one of this note by such an authority.
+        ValueError: the roots cannot be read.
     """
     response = _decoded(stamp)
-    verifier = VerifierBuilder(roots=crypto.certificates(roots)).build()
+    try:
+        trusted = crypto.certificates(roots)
+    except ValueError as error:
+        raise ValueError(f"the roots are no certificates in PEM: {error}") from error
+    verifier = VerifierBuilder(roots=trusted).build()
     try:
         verifier.verify_message(response, note)
     except (ValueError, VerificationError) as error:

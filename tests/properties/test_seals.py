@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from eventstore.seals.findings import Finding, Mark, findings_of, merged
 from eventstore.seals.leaf import hash_of
 from eventstore.seals.merkle import (
+    EMPTY_ROOT,
     Edge,
     consistency_ranges,
     inclusion_ranges,
@@ -133,11 +134,15 @@ def test_any_edit_of_a_sealed_lane_is_named(data: st.DataObject) -> None:
     has_edges = data.draw(st.booleans())
     rows = rows_of(size)
     marks = marks_of(rows, sizes, has_edges=has_edges)
+    if data.draw(st.booleans()):
+        marks = [Mark(0, EMPTY_ROOT, is_stored=has_edges), *marks]
     assert list(findings_of(0, rows, marks)) == []
     assert list(findings_of(0, rows_of(size + 3), marks)) == []
 
     place = data.draw(st.integers(1, size))
-    kind = data.draw(st.sampled_from(["edit", "damage", "lose", "swap", "cut", "thin", "lengthen"]))
+    kind = data.draw(
+        st.sampled_from(["edit", "damage", "lose", "twice", "swap", "cut", "thin", "more"])
+    )
     before, row, after = rows[: place - 1], rows[place - 1], rows[place:]
     assert isinstance(row, SealedRow)
     first = ([0, *sizes])[bisect_left(sizes, place)] + 1
@@ -152,6 +157,9 @@ def test_any_edit_of_a_sealed_lane_is_named(data: st.DataObject) -> None:
     elif kind == "lose":
         changed = [*before, *after]
         expected = ("missing", place, place) if place < size else None
+    elif kind == "twice":
+        changed = [*before, row, row, *after]
+        expected = "unreadable", place, place
     elif kind == "swap":
         changed = numbered([*before, *after[:1], row, *after[1:]])
         if place == size:  # it has no neighbour

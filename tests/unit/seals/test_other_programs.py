@@ -134,6 +134,8 @@ def test_openssl_takes_the_time_stamp_of_a_note(
     assert not authority.verifies(note, stamp)
     with pytest.raises(StampRefused, match="not one of this note"):
         stamps.stamped_at(note.read_bytes(), stamp.read_bytes(), authority.root)
+    with pytest.raises(ValueError, match="no certificates in PEM"):
+        stamps.stamped_at(b"note", stamp.read_bytes(), b"nothing")
     with pytest.raises(StampRefused, match="cannot be read"):
         stamps.stamped_at(note.read_bytes(), b"nothing", authority.root)
 

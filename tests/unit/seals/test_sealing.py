@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
+from support.sealable_sqlite import SqliteLog
 
+from eventstore import EventStore
 from eventstore.latch import Latch
 from eventstore.seals import (
     AnchorFailed,
@@ -224,9 +226,11 @@ def test_a_note_that_was_torn_in_a_crash_is_passed_over(tmp_path: Path) -> None:
     (first,) = seal(log, KEY)
     log.append(5)
     (second,) = seal(log, KEY)
-    for length in range(len(first.note.encode()) + 1):
+    data = f"{first.note}\n".encode()
+    ends = [number for number, byte in enumerate(data) if byte in b"\n\xe2\x80\x94"]
+    for length in {0, *ends, *(end + 1 for end in ends), len(data) - 10}:
         path = tmp_path / str(length)
-        path.write_bytes(first.note.encode()[:length])
+        path.write_bytes(data[:length])
         anchor = FileAnchor(path)
         anchor.latest(ORIGIN)
         anchor.publish(ORIGIN, 10, second.note)
@@ -371,3 +375,19 @@ def test_a_sealer_seals_what_comes_and_the_rest_at_its_end(tmp_path: Path) -> No
     with pytest.raises(AnchorFailed):
         sealer.close()
     sealer.close()
+
+
+def test_two_sealers_beside_a_writer_sign_one_history(tmp_path: Path) -> None:
+    """Each size is stored once, and the notes of both are those of one log."""
+    path = tmp_path / "agent.db"
+    pace = SealingPace(events=1, poll_seconds=0.0001)
+    with EventStore.open(f"sqlite:///{path}") as store:
+        log, anchor = SqliteLog(path), FileAnchor(tmp_path / "notes")
+        with Sealer(log, KEY, anchors=[anchor], pace=pace), Sealer(log, KEY, pace=pace):
+            for number in range(100):
+                store.conversation(f"c{number % 3}").add_message("user", f"message {number}")
+    sizes = [each.size for each in log.seals(0)]
+    assert sizes == sorted(set(sizes))
+    assert sizes[-1] == 100
+    notes = "\n".join(each.note for each in log.seals(0)) + (tmp_path / "notes").read_text()
+    assert check(log, notes, TRUSTED).findings == []
