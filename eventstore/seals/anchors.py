@@ -91,7 +91,7 @@ class FileAnchor:
             file.seek(self._read)
             data = file.read()
             end = data.rfind(b"\n\n")
-            while end > 0 and not data[data.rfind(b"\n", 0, end) + 1 :].startswith(_DASH):
+            while end > 0 and not data.startswith(_DASH, data.rfind(b"\n", 0, end) + 1):
                 end = data.rfind(b"\n\n", 0, end)
             self._read += end + 1
             for note in notes_in(data[: end + 1].decode("utf-8", "replace")):
@@ -116,8 +116,8 @@ class ObjectStore(Protocol):
         """Return the object of a name."""
         ...
 
-    def names(self, prefix: str) -> Iterable[str]:
-        """Return the names that begin so, in any order."""
+    def names(self, prefix: str, after: str) -> Iterable[str]:
+        """Return the names that begin so and come after another one by their bytes."""
         ...
 
 
@@ -127,6 +127,7 @@ class ObjectAnchor:
     def __init__(self, store: ObjectStore, prefix: str = "") -> None:
         self.store = store
         self._prefix = prefix
+        self._newest: dict[str, str] = {}  # the names that were found, by origin
 
     def publish(self, origin: str, size: int, note: str) -> None:
         """Store the note.
@@ -138,9 +139,13 @@ class ObjectAnchor:
 
     def latest(self, origin: str) -> str | None:
         """Return the note of the greatest size of an origin."""
-        names = self.store.names(self._folder(origin))
-        found = max((name for name in names if name.endswith(".note")), default=None)
-        return None if found is None else self.store.get(found).decode()
+        known = self._newest.get(origin, "")
+        names = self.store.names(self._folder(origin), known)
+        found = max((name for name in names if name.endswith(".note")), default=known)
+        if not found:
+            return None
+        self._newest[origin] = found
+        return self.store.get(found).decode()
 
     def name(self, origin: str, size: int) -> str:
         """Return the name of a note; names sort as sizes do."""
@@ -175,11 +180,11 @@ class FolderStore:
         """Return what a file holds."""
         return (self.path / name).read_bytes()
 
-    def names(self, prefix: str) -> Iterable[str]:
+    def names(self, prefix: str, after: str) -> Iterable[str]:
         """Return the names of the files in the folder of a prefix, which ends in `/`."""
         folder = self.path / prefix
-        found = folder.iterdir() if folder.is_dir() else iter(())
-        return [f"{prefix}{path.name}" for path in found if not path.name.startswith(".")]
+        found = [f"{prefix}{path.name}" for path in folder.iterdir()] if folder.is_dir() else []
+        return [name for name in found if name > after and not name.startswith(f"{prefix}.")]
 
 
 def keep(store: ObjectStore, name: str, data: bytes) -> None:

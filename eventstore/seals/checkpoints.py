@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from eventstore.seals.keys import VerifierKey
 
 _LINES = 3
+_MOST_DIGITS = 18  # of 64 bits
 _DASH = "— "
 
 
@@ -132,7 +133,7 @@ def notes_in(data: str) -> Iterator[str]:
 
 
 def decimal(text: str) -> int | None:
-    """Return a number from 0 of at most 18 digits, without leading zeros; None for other text."""
-    if not (text.isascii() and text.isdecimal() and len(text) <= 18):  # noqa: PLR2004 - int64
+    """Return a number from 0 without leading zeros, as databases have it; None for other text."""
+    if not (text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS):
         return None
     return int(text) if str(int(text)) == text else None

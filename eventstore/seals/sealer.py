@@ -11,7 +11,6 @@ from collections.abc import Collection, Mapping, Sequence
 from threading import Thread
 from typing import TYPE_CHECKING, NamedTuple, Self
 
-from eventstore.errors import EventStoreError
 from eventstore.latch import Latch
 from eventstore.seals.sealing import seal
 
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from eventstore.seals.keys import SigningKey, VerifierKey
     from eventstore.seals.sealable_log import SealableLog
 
-_log = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 
 class SealingPace(NamedTuple):
@@ -34,12 +33,19 @@ class SealingPace(NamedTuple):
     """How often the lanes' counters are read."""
 
 
+DEFAULT_PACE = SealingPace()
+
+
 def lanes_due(
     pace: SealingPace, heads: Mapping[int, int], sealed: Mapping[int, int], waited_seconds: float
 ) -> set[int]:
-    """Return the lanes to seal now, by their counters and the sizes of their last seals."""
+    """Return the lanes to seal now, by their counters and the sizes of their last seals.
+
+    A counter that went back is due at once: the seal will say that the database was put back.
+    """
     least = 1 if waited_seconds >= pace.seconds else pace.events
-    return {lane for lane, head in heads.items() if head - sealed.get(lane, 0) >= least}
+    new = {lane: head - sealed.get(lane, 0) for lane, head in heads.items()}
+    return {lane for lane, events in new.items() if events >= least or events < 0}
 
 
 class Sealer:
@@ -56,12 +62,15 @@ class Sealer:
         *,
         anchors: Sequence[Anchor] = (),
         trusted: Collection[VerifierKey] = (),
-        pace: SealingPace = SealingPace(),  # noqa: B008 - a frozen value
+        pace: SealingPace = DEFAULT_PACE,
     ) -> None:
         if pace.events < 1 or pace.seconds <= 0 or pace.poll_seconds <= 0:
             raise ValueError(f"{pace}: pass numbers above 0")
         self.error: Exception | None = None
-        self._arguments = (log, key, anchors, trusted)
+        self._log = log
+        self._key = key
+        self._anchors = anchors
+        self._trusted = trusted
         self._pace = pace
         self._sealed: dict[int, int] = {}
         self._stop = Latch()
@@ -72,46 +81,36 @@ class Sealer:
         """Seal what was appended until now, and stop; a second call does nothing.
 
         Raises:
-            Exception: the last seal failed.
+            Exception: this last seal failed.
         """
-        is_first = not self._stop.is_set()
-        self._stop.set()
-        self._thread.join()
-        if is_first:
+        if not self._stop.is_set():
+            self._stop.set()
+            self._thread.join()
             self._seal(None)
-            if self.error is not None:
-                raise self.error
 
     def _run(self) -> None:
         began = time.monotonic()
         while not self._stop.wait(self._pace.poll_seconds):
             waited = time.monotonic() - began
-            if waited < self._pace.seconds and self.error is not None:
+            if self.error is not None and waited < self._pace.seconds:
                 continue
             try:
-                heads = self._arguments[0].heads()
-            except EventStoreError as error:
-                self._note(error)
-                began = time.monotonic()
-                continue
-            due = lanes_due(self._pace, heads, self._sealed, waited)
-            if due:
-                self._seal(due)
-            if due or waited >= self._pace.seconds:
-                began = time.monotonic()
+                due = lanes_due(self._pace, self._log.heads(), self._sealed, waited)
+                if due:
+                    self._seal(due)
+                elif waited < self._pace.seconds:
+                    continue
+            except Exception as error:  # noqa: BLE001 - an anchor's or a storage's; the thread goes on
+                self.error = error
+                _logger.warning("a log was not sealed, and is tried again: %s", error)
+            began = time.monotonic()
 
     def _seal(self, lanes: Collection[int] | None) -> None:
-        log, key, anchors, trusted = self._arguments
-        try:
-            for each in seal(log, key, anchors=anchors, trusted=trusted, lanes=lanes):
-                self._sealed[each.lane] = each.size
-            self.error = None
-        except Exception as error:  # noqa: BLE001 - an anchor's or a storage's; the thread goes on
-            self._note(error)
-
-    def _note(self, error: Exception) -> None:
-        self.error = error
-        _log.warning("a log was not sealed, and is tried again: %s", error)
+        newest = seal(
+            self._log, self._key, anchors=self._anchors, trusted=self._trusted, lanes=lanes
+        )
+        self._sealed.update({each.lane: each.size for each in newest})
+        self.error = None
 
     def __enter__(self) -> Self:
         return self

@@ -16,7 +16,7 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from eventstore.seals.checkpoints import Checkpoint, Origin, opened
-from eventstore.seals.errors import AnchorFailed, SealError, SealMismatch
+from eventstore.seals.errors import AnchorFailed, BadNote, NotSigned, SealError, SealMismatch
 from eventstore.seals.keys import VerifierKey
 from eventstore.seals.leaf import Unsealable, hash_of
 from eventstore.seals.merkle import Edge
@@ -61,7 +61,10 @@ def seal(
                     problem = f"lane {lane} has no event, and its counter is at {head}: verify it"
                     errors.append(SealMismatch(problem))
     if errors:
-        raise errors[0]
+        first, *others = errors
+        for other in others:
+            first.add_note(str(other))
+        raise first
     return found
 
 
@@ -145,7 +148,10 @@ def _held(anchor: Anchor, origin: str, keys: Collection[VerifierKey]) -> Checkpo
     note = anchor.latest(origin)
     if note is None:
         return None
-    head = opened(note, keys)
+    try:
+        head = opened(note, keys)
+    except (BadNote, NotSigned) as error:
+        raise type(error)(f"the newest note of an anchor is not to be believed: {error}") from None
     if head.origin != origin:
         raise SealMismatch(f"an anchor was asked for {origin}, and gave a note of {head.origin}")
     return head

@@ -77,10 +77,10 @@ class TimeStampAnchor:
         Raises:
             StampRefused: the authority's answer is no stamp of this note.
         """
-        name = self._notes.name(origin, size)
-        stamp = f"{name.removesuffix('.note')}.tsr"
-        if stamp not in self._notes.store.names(name.rpartition("/")[0] + "/"):
-            keep(self._notes.store, stamp, stamped(note.encode(), self._authority))
+        store, name = self._notes.store, self._notes.name(origin, size).removesuffix("note")
+        stamp = f"{name}tsr"
+        if stamp not in store.names(f"{name.rpartition('/')[0]}/", name):
+            keep(store, stamp, stamped(note.encode(), self._authority))
         self._notes.publish(origin, size, note)
 
     def latest(self, origin: str) -> str | None:

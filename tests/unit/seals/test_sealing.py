@@ -349,10 +349,11 @@ def test_an_archived_event_keeps_the_tree_whole() -> None:
 
 
 def test_lanes_are_due_by_events_or_by_time() -> None:
-    """New events are counted from the last seal; without any, no time makes a lane due."""
+    """Events are counted from the last seal; a counter that went back is due, too."""
     pace = SealingPace(events=10, seconds=60)
     assert lanes_due(pace, {0: 9, 1: 10}, {}, 59) == {1}
     assert lanes_due(pace, {0: 9, 1: 10, 2: 0}, {1: 10}, 60) == {0}
+    assert lanes_due(pace, {0: 9, 1: 10}, {1: 11}, 0) == {1}
 
 
 def test_a_sealer_seals_what_comes_and_the_rest_at_its_end(tmp_path: Path) -> None:
