@@ -62,7 +62,10 @@ class FileAnchor:
         self._catch_up()
         known, other = self._latest.get(origin, (0, note))
         if known == size and other != note:
-            raise AnchorFailed(f"{self.path} has another note of {origin} at {size}")
+            raise AnchorFailed(
+                f"{self.path} has another note of {origin} at {size}, so the log was sealed from "
+                "two histories: check it against both"
+            )
         if known >= size:
             return
         is_new = not self.path.exists()
@@ -73,7 +76,9 @@ class FileAnchor:
             gap = b"" if last in (b"", b"\n\n") else b"\n" if last.endswith(b"\n") else b"\n\n"
             data = gap + f"{note}\n".encode()
             if os.write(file, data) != len(data):
-                raise AnchorFailed(f"{self.path} did not take the whole note: is the disk full?")
+                raise AnchorFailed(
+                    f"{self.path} did not take the whole note: free space on its disk"
+                )
             os.fsync(file)
         finally:
             os.close(file)
@@ -198,7 +203,8 @@ def keep(store: ObjectStore, name: str, data: bytes) -> None:
     except FileExistsError as error:
         if store.get(name) != data:
             raise AnchorFailed(
-                f"the anchor has another object {name!r}: the log was sealed from two histories"
+                f"the anchor has another object {name!r}, so the log was sealed from two "
+                "histories: check it against both"
             ) from error
 
 

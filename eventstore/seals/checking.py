@@ -62,7 +62,7 @@ def check(log: SealableLog, notes: str, trusted: Collection[VerifierKey]) -> Che
         head = opened(note, trusted)
         heads.setdefault(head.lane_in(log.epoch), []).append(head)
     if not heads:
-        raise BadNote("there is no signed note in what was given")
+        raise BadNote("there is no signed note in what was given: pass what an anchor has kept")
     counters = log.heads()
     lanes = [
         _checked(log, lane, heads[lane], trusted, counters.get(lane, 0)) for lane in sorted(heads)

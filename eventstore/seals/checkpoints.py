@@ -72,13 +72,19 @@ class Checkpoint(msgspec.Struct, frozen=True):
         """
         *lines, end = text.split("\n")
         if end or len(lines) < _LINES or not all(lines):
-            raise BadNote("the note is no checkpoint: a line each for origin, size and root")
+            raise BadNote(
+                "the note has not a line each for origin, size and root: take that of a seal"
+            )
         origin, digits, encoded, *extensions = lines
         size, root = decimal(digits), decoded(encoded)
         if size is None:
-            raise BadNote(f"the size of the checkpoint is {digits[:40]!r}, not a number from 0")
+            raise BadNote(
+                f"the size of the checkpoint is {digits[:40]!r}: take the note as written"
+            )
         if root is None or len(root) != HASH_BYTES:
-            raise BadNote(f"the root of the checkpoint is not base64 of {HASH_BYTES} bytes")
+            raise BadNote(
+                "the root of the checkpoint is not base64 of a hash: take the note as written"
+            )
         return cls(origin, size, root, tuple(extensions))
 
     def lane_in(self, epoch: str) -> int:

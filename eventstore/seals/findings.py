@@ -172,4 +172,6 @@ class _Comparison:
         )
         if not mark.is_stored:
             problem += ", or the database was put back to an older copy and went on from there"
+        if mark.edge is None and self._marks:
+            problem += f"; nor can those up to {self.until} be judged, for this seal is not stored"
         return Finding("changed", self._lane, first, last, problem)

@@ -53,7 +53,7 @@ class VerifierKey(msgspec.Struct, frozen=True):
         """
         key = cls(*_parsed(text.strip(), "verifier key", "NAME+ID+KEY"))
         if key.kind not in (ED25519, COSIGNATURE):
-            raise BadKey(f"the verifier key is of kind {key.kind}: only 1 and 4 are known")
+            raise BadKey(f"the verifier key is of kind {key.kind}: use one of kind 1 or 4")
         if str(key) != text.strip():
             raise BadKey(
                 f"the verifier key does not have its own id, {key.id.hex()}: "
@@ -87,7 +87,7 @@ class SigningKey:
     def __init__(self, name: str, seed: bytes) -> None:
         check_name(name)
         if len(seed) != _KEY_BYTES:
-            raise BadKey(f"the seed of a signing key has {_KEY_BYTES} bytes, not {len(seed)}")
+            raise BadKey(f"the seed has {len(seed)} bytes: pass {_KEY_BYTES}")
         self._seed = seed
         self.verifier = VerifierKey(name, crypto.public_key(seed))
         """Its public key, for those that check what it signs."""
@@ -112,7 +112,7 @@ class SigningKey:
         text = text.strip()
         name, seed, kind = _parsed(text.removeprefix(_PRIVATE), "signing key", form)
         if not text.startswith(_PRIVATE) or kind != ED25519:
-            raise BadKey(f"the signing key is no Ed25519 key of the form {form}")
+            raise BadKey(f"the signing key is no Ed25519 key: pass one of the form {form}")
         key = cls(name, seed)
         if key.secret_text() != text:
             raise BadKey("the signing key does not have its own id: copy it again, in full")
@@ -172,5 +172,5 @@ def _parsed(text: str, what: str, form: str) -> tuple[str, bytes, int]:
     name, _, rest = text.partition("+")
     data = decoded(rest.partition("+")[2])
     if not is_name(name) or data is None or len(data) != 1 + _KEY_BYTES:
-        raise BadKey(f"the {what} has not the form {form}, or its key has not {_KEY_BYTES} bytes")
+        raise BadKey(f"the {what} has not the form {form}: copy it in full")
     return name, data[1:], data[0]

@@ -53,13 +53,15 @@ class Note(msgspec.Struct, frozen=True):
             BadNote: it has another form.
         """
         if any((char < " " and char != "\n") or "\ud800" <= char <= "\udfff" for char in data):
-            raise BadNote("the note has a control character, or is not UTF-8")
+            raise BadNote("the note has a control character, or is not UTF-8: take it as written")
         text, gap, lines = data.rpartition("\n\n")
         if not gap or not lines.endswith("\n"):
-            raise BadNote("the note is not a text, an empty line, and lines of signatures")
+            raise BadNote(
+                "the note is not a text, an empty line, and lines of signatures: take it as written"
+            )
         signatures = tuple(dict.fromkeys(map(_signature, lines.removesuffix("\n").split("\n"))))
         if len(signatures) > MOST_SIGNATURES:
-            raise BadNote(f"the note has more than {MOST_SIGNATURES} signatures")
+            raise BadNote(f"the note has more than {MOST_SIGNATURES} signatures: take some away")
         return cls(text + "\n", signatures)
 
     def signed_by(self, trusted: Collection[VerifierKey]) -> list[VerifierKey]:
@@ -76,7 +78,9 @@ class Note(msgspec.Struct, frozen=True):
             if key is None:
                 continue
             if not key.has_signed(text, line.value):
-                raise NotSigned(f"the signature of {key} is false: the note was changed")
+                raise NotSigned(
+                    f"the signature of {key} is false, so the note was changed: take another"
+                )
             if key not in found:
                 found.append(key)
         if not found:
@@ -95,7 +99,7 @@ def sign_note(text: str, keys: Sequence[SigningKey], others: Sequence[Signature]
         BadNote: the text does not end in a line feed.
     """
     if not text.endswith("\n"):
-        raise BadNote("the text of a note ends in a line feed: add one")
+        raise BadNote("the text does not end in a line feed: append one")
     data = text.encode()
     own = [Signature(key.name, key.verifier.id, key.sign(data)) for key in keys]
     names = {(line.name, line.id) for line in own}
@@ -107,5 +111,5 @@ def _signature(line: str) -> Signature:
     name, _, encoded = line.removeprefix(_DASH).partition(" ")
     data = decoded(encoded)
     if not line.startswith(_DASH) or not is_name(name) or data is None or len(data) <= ID_BYTES:
-        raise BadNote("a line below the note's text is no signature: '— NAME BASE64'")
+        raise BadNote("a line below the note's text is no signature: take the note as written")
     return Signature(name, data[:ID_BYTES], data[ID_BYTES:])

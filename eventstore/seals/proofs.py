@@ -48,10 +48,10 @@ class Inclusion(msgspec.Struct, frozen=True):
         head, _, note = data.partition("\n\n")
         form, *lines = head.split("\n")
         if form != _FORM:
-            raise BadNote(f"the proof does not begin with the line {_FORM}")
+            raise BadNote(f"the proof does not begin with the line {_FORM}: take it as written")
         leaf = decoded(lines[0].removeprefix("extra ")) if lines else None
         if leaf is None or not lines[0].startswith("extra "):
-            raise BadNote("the proof has no line 'extra BASE64' with its leaf")
+            raise BadNote("the proof has no line 'extra BASE64' with its leaf: make it by `prove`")
         index = _number(lines[1:2], "index")
         return cls(leaf, index, _hashes(lines[2:]), note)
 
@@ -68,10 +68,12 @@ class Inclusion(msgspec.Struct, frozen=True):
         if not is_included(hash_, self.index, checkpoint.size, self.path, checkpoint.root):
             raise SealMismatch(
                 f"the proof does not lead to the note of {checkpoint.origin} at {checkpoint.size}: "
-                "leaf, path or index were changed, or belong to another note"
+                "leaf, path or index were changed, or belong to another note; make the proof anew"
             )
         if row.position != self.index + 1:
-            raise SealMismatch(f"the event says position {row.position} at index {self.index}")
+            raise SealMismatch(
+                f"the event says position {row.position} at index {self.index}: make the proof anew"
+            )
         return row, checkpoint
 
     def __str__(self) -> str:
@@ -111,12 +113,12 @@ class Consistency(msgspec.Struct, frozen=True):
         if old.origin != new.origin or old.size != self.old_size:
             raise SealMismatch(
                 f"the proof is for {new.origin} at {self.old_size}, "
-                f"and the older note is of {old.origin} at {old.size}"
+                f"and the older note is of {old.origin} at {old.size}: pass the note of that size"
             )
         if not is_consistent(old.size, old.root, new.size, new.root, self.path):
             raise SealMismatch(
                 f"the log of {old.origin} at {old.size} is not the beginning of that at "
-                f"{new.size}: events before were changed, or the proof was"
+                f"{new.size}, so events before were changed, or the proof was: check the log"
             )
         return old, new
 
@@ -127,14 +129,14 @@ class Consistency(msgspec.Struct, frozen=True):
 def _number(lines: list[str], word: str) -> int:
     number = decimal(lines[0].removeprefix(f"{word} ")) if lines else None
     if number is None or not lines[0].startswith(f"{word} "):
-        raise BadNote(f"the proof has no line '{word} NUMBER' where it has to be")
+        raise BadNote(f"the proof has no line '{word} NUMBER' in its place: take it as written")
     return number
 
 
 def _hashes(lines: list[str]) -> tuple[bytes, ...]:
     found = tuple(hash_ for hash_ in map(decoded, lines) if hash_ and len(hash_) == HASH_BYTES)
     if len(found) != len(lines) or len(found) > MOST_HASHES:
-        raise BadNote(f"the proof's path is not at most {MOST_HASHES} lines of base64 of hashes")
+        raise BadNote("the proof's path is not lines of base64 of hashes: take it as written")
     return found
 
 

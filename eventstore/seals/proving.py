@@ -34,7 +34,9 @@ def prove(
     """
     place = log.place_of(conversation_id, version)
     if place is None:
-        raise NotSealed(f"conversation {conversation_id!r} has no version {version}")
+        raise NotSealed(
+            f"conversation {conversation_id!r} has no version {version}: look at its events"
+        )
     lane, position = place
     note = _newest_note(log, lane)
     head = opened(note, trusted)
@@ -47,7 +49,10 @@ def prove(
     ranges = inclusion_ranges(position - 1, head.size)
     path = range_roots(ranges, _hashes(log, lane, head.size, position, kept))
     if not kept:
-        raise NotSealed(f"the event at position {position} of lane {lane} was archived")
+        raise NotSealed(
+            f"the event at position {position} of lane {lane} was archived: take its proof from "
+            "the archive"
+        )
     proof = Inclusion(leaf_of(kept[0]), position - 1, tuple(path), note)
     with _of_this_log(head):
         proof.check(trusted)
@@ -68,8 +73,9 @@ def prove_since(log: SealableLog, old_note: str, trusted: Collection[VerifierKey
     new = opened(note, trusted)
     if new.size < old.size:
         raise NotSealed(
-            f"the newest seal of lane {lane} is at {new.size}, and the note at {old.size}: the "
-            "database was put back to an older copy, or its seals were removed"
+            f"the newest seal of lane {lane} is at {new.size}, and the note at {old.size}, so the "
+            "database was put back to an older copy, or its seals were removed: check it against "
+            "the note"
         )
     ranges = consistency_ranges(old.size, new.size)
     path = range_roots(ranges, _hashes(log, lane, new.size) if ranges else ())

@@ -80,7 +80,8 @@ def edge_of(stored: Seal, origin: str, trusted: Collection[VerifierKey]) -> Edge
     if edge is None or (head.origin, head.size, head.root) != said or edge.root() != head.root:
         raise SealMismatch(
             f"the stored seal of lane {stored.lane} at {stored.size} is not that of its note, "
-            f"which is of {head.origin} at {head.size}: its row was changed"
+            f"which is of {head.origin} at {head.size}, so its row was changed: check the log "
+            "against the notes of an anchor"
         )
     return edge
 
@@ -153,7 +154,10 @@ def _held(anchor: Anchor, origin: str, keys: Collection[VerifierKey]) -> Checkpo
     except (BadNote, NotSigned) as error:
         raise type(error)(f"the newest note of an anchor is not to be believed: {error}") from None
     if head.origin != origin:
-        raise SealMismatch(f"an anchor was asked for {origin}, and gave a note of {head.origin}")
+        raise SealMismatch(
+            f"an anchor was asked for {origin}, and gave a note of {head.origin}: give each "
+            "log one of its own"
+        )
     return head
 
 
@@ -164,7 +168,8 @@ def _check_known(log: SealableLog, lane: int, held: Checkpoint, last: Seal | Non
         return
     raise SealMismatch(
         f"an anchor holds a seal of lane {lane} at {held.size} that the database does not have: "
-        "the database was put back to an older copy, or its seals were changed; nothing is signed"
+        "the database was put back to an older copy, or its seals were changed. Nothing is signed; "
+        "check the log against the anchor's notes"
     )
 
 
@@ -182,5 +187,5 @@ def _publish(
     if failed is not None:
         raise AnchorFailed(
             f"the seal of {origin} at {newest.size} is stored, but an anchor failed "
-            f"({type(failed).__name__}): it is offered again at the next seal"
+            f"({type(failed).__name__}): mend the anchor, and the next seal offers the note again"
         ) from failed

@@ -99,7 +99,7 @@ def stamped(note: bytes, authority: Authority) -> bytes:
     response = _decoded(answer)
     if response.status not in (PKIStatus.GRANTED, PKIStatus.GRANTED_WITH_MODS):
         reason = " ".join(response.status_string) or PKIStatus(response.status).name
-        raise StampRefused(f"the authority did not grant a time stamp: {reason}")
+        raise StampRefused(f"the authority did not grant a time stamp ({reason}): try another one")
     info = response.tst_info
     if info.nonce != request.nonce or info.message_imprint.message != sha256(note).digest():
         raise StampRefused("the authority's answer is not to this question: try another authority")
@@ -122,7 +122,9 @@ def stamped_at(note: bytes, stamp: bytes, roots: bytes) -> datetime:
     try:
         verifier.verify_message(response, note)
     except (ValueError, VerificationError) as error:
-        raise StampRefused(f"the time stamp is not one of this note: {error}") from error
+        raise StampRefused(
+            f"the time stamp is not one of this note ({error}): take that beside it"
+        ) from error
     return response.tst_info.gen_time
 
 
@@ -131,5 +133,6 @@ def _decoded(answer: bytes) -> TimeStampResponse:
         return decode_timestamp_response(answer)
     except ValueError as error:
         raise StampRefused(
-            f"the time stamp cannot be read: {error}. Are its certificates in the order of DER?"
+            f"the time stamp cannot be read ({error}): try an authority whose certificates are in "
+            "the order of DER"
         ) from error

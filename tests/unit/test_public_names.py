@@ -393,7 +393,7 @@ SEALS = [
 
 
 def test_the_public_names_of_the_seals_are_these() -> None:
-    """They need an extra, so `eventstore` itself does not have them."""
+    """The extra `seal` is needed for them, so `eventstore` itself does not have them."""
     assert seals.__all__ == SEALS
     assert all(hasattr(seals, name) for name in SEALS)
 

@@ -210,7 +210,7 @@ def test_a_note_of_another_store_or_key_is_no_proof(path: Path, note: str, tmp_p
     stranger = SigningKey("example.com/agents", bytes(32))
     with pytest.raises(NotSigned, match=r"is not signed by example\.com/agents"):
         check(SqliteLog(path), note, [stranger.verifier])
-    with pytest.raises(NotSigned, match="is false: the note was changed"):
+    with pytest.raises(NotSigned, match="is false, so the note was changed"):
         check(SqliteLog(path), note.replace("\n19\n", "\n18\n"), TRUSTED)
     with pytest.raises(BadNote, match="no signed note"):
         check(SqliteLog(path), "nothing", TRUSTED)

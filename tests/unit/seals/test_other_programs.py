@@ -152,7 +152,7 @@ def test_an_answer_to_another_question_is_no_stamp(
     for answer, problem in (
         (stamp, "not to this question"),
         (b"", "cannot be read"),
-        (rejection, "did not grant a time stamp: REJECTION"),
+        (rejection, "did not grant a time stamp (REJECTION)"),
     ):
         anchor = stamps.TimeStampAnchor(lambda _, answer=answer: answer, FolderStore(tmp_path))
         with pytest.raises(AnchorFailed) as raised:
