@@ -102,7 +102,11 @@ def _seal_lane(
     for checkpoint in held:
         if checkpoint is not None:
             _check_known(log, lane, checkpoint, last)
-    newest = _next_seal(log, lane, origin, key, edge) or last
+    newest = _next_seal(log, lane, origin, key, edge)
+    if newest is None:  # nothing is new, or another process has sealed it
+        newest = log.last_seal(lane)
+        if newest is not None and newest != last:
+            edge_of(newest, origin, keys)
     if newest is not None:
         _publish(newest, origin, list(zip(anchors, held, strict=True)))
     return newest
@@ -111,7 +115,7 @@ def _seal_lane(
 def _next_seal(
     log: SealableLog, lane: int, origin: str, key: SigningKey, edge: Edge
 ) -> Seal | None:
-    """Store the next seal of a lane, and return the newest one; None without new events."""
+    """Store the next seal of a lane; None without new events, or if another process was first."""
     before = edge.size
     _grow(log, lane, edge)
     if edge.size == before:
@@ -119,7 +123,7 @@ def _next_seal(
     checkpoint = Checkpoint(origin, edge.size, edge.root())
     note = str(sign_note(str(checkpoint), [key]))
     new = Seal(lane, edge.size, checkpoint.root, edge.stored_form(), note)
-    return new if log.add_seal(new, before) else log.last_seal(lane)
+    return new if log.add_seal(new, before) else None
 
 
 def _grow(log: SealableLog, lane: int, edge: Edge) -> None:

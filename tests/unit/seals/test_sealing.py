@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+import msgspec
 import pytest
 from support.sealable_sqlite import SqliteLog
 
@@ -95,9 +96,12 @@ class MemoryLog:
 class LateLog(MemoryLog):
     """A log in which another process stores its seal right before this one."""
 
+    forged = ""
+    """The note that the other process stores, if it is to be another one."""
+
     def add_seal(self, seal: Seal, after: int) -> bool:
         """Let the other process be first."""
-        super().add_seal(seal, after)
+        super().add_seal(msgspec.structs.replace(seal, note=self.forged or seal.note), after)
         return super().add_seal(seal, after)
 
 
@@ -139,10 +143,16 @@ def test_a_seal_reads_what_is_new_and_goes_on_from_the_last_one() -> None:
 
 
 def test_a_seal_of_another_process_is_not_written_over() -> None:
-    """The newest seal is returned, whoever stored it."""
-    log = LateLog(3)
-    assert [each.size for each in seal(log, KEY)] == [3]
-    assert len(log.stored) == 1
+    """The newest seal is returned and published, but only if the key has signed its note."""
+    log, anchor = LateLog(3), Broken()
+    anchor.is_broken = False
+    assert [each.size for each in seal(log, KEY, anchors=[anchor])] == [3]
+    assert [each.note for each in log.stored] == anchor.notes
+    log.append(3)
+    log.forged = log.stored[0].note
+    with pytest.raises(SealMismatch, match="lane 0 at 6 is not that of its note"):
+        seal(log, KEY, anchors=[anchor])
+    assert len(anchor.notes) == 1
 
 
 def test_a_lane_that_is_not_whole_is_not_signed() -> None:
