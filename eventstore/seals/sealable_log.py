@@ -88,5 +88,6 @@ class SealableLog(Protocol):
         """Store a seal for good, if the last one of its lane has the size `after` (0 for none).
 
         Return whether it was stored: False, and nothing is stored, where another process was first.
+        A unique key over the lane and `after` is enough, for seals are never removed.
         """
         ...

@@ -22,10 +22,7 @@ ROWS = """
     WHERE lane = ? AND position > ? AND position <= ? ORDER BY position
 """
 SEALS = "SELECT lane, size, root, edge, note FROM toolledger_seals WHERE lane = ? ORDER BY size"
-ADD = """
-    INSERT INTO toolledger_seals SELECT ?, ?, ?, ?, ?
-    WHERE (SELECT coalesce(max(size), 0) FROM toolledger_seals WHERE lane = ?) = ?
-"""
+ADD = "INSERT OR IGNORE INTO toolledger_seals VALUES (?, ?, ?, ?, ?, ?)"
 LAST = (1 << 63) - 1
 
 
@@ -36,8 +33,8 @@ class SqliteLog:
         self.path = path
         with self._connected() as file:
             file.execute(
-                "CREATE TABLE IF NOT EXISTS toolledger_seals (lane INT, size INT, root BLOB, "
-                "edge BLOB, note TEXT, PRIMARY KEY (lane, size))"
+                "CREATE TABLE IF NOT EXISTS toolledger_seals (lane INT, previous INT, size INT, "
+                "root BLOB, edge BLOB, note TEXT, PRIMARY KEY (lane, previous))"
             )
 
     @property
@@ -85,7 +82,7 @@ class SqliteLog:
 
     def add_seal(self, seal: Seal, after: int) -> bool:
         """Store a seal if the last one is as great as the caller knows."""
-        row = (seal.lane, seal.size, seal.root, seal.edge, seal.note, seal.lane, after)
+        row = (seal.lane, after, seal.size, seal.root, seal.edge, seal.note)
         with self._connected() as file:
             return file.execute(ADD, row).rowcount == 1
 
