@@ -67,8 +67,10 @@ class SealableLog(Protocol):
     ) -> Iterator[SealedRow | ArchivedRow]:
         """Yield the rows of a lane at the positions after one, of all tenants, in bounded memory.
 
-        They come in the order of positions. With `until`, none comes after that position. What a
-        damaged row holds is passed on as it is; a row that is missing is left out.
+        They come in the order of positions. With `until`, none comes after that position. Bytes are
+        `bytes`, texts `str`. What a damaged row holds is passed on as it is: text that is not UTF-8
+        as bytes, tenant and conversation as None where the conversation is not listed. A row that
+        is missing is left out.
         """
         ...
 

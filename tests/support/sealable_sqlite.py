@@ -18,7 +18,7 @@ from eventstore.storage.interface import Draft
 ROWS = """
     SELECT position, CAST(tenant AS TEXT), CAST(conversation_id AS TEXT), version, event_id,
         recorded_at, occurred_at, tag, schema, fingerprint, CAST(payload AS BLOB), chain
-    FROM toolledger_events JOIN toolledger_conversations USING (lane, conversation)
+    FROM toolledger_events LEFT JOIN toolledger_conversations USING (lane, conversation)
     WHERE lane = ? AND position > ? AND position <= ? ORDER BY position
 """
 SEALS = "SELECT lane, size, root, edge, note FROM toolledger_seals WHERE lane = ? ORDER BY size"
