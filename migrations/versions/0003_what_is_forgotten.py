@@ -90,7 +90,7 @@ def tables() -> Iterator[tuple[str, list[sa.Column[Any]], Sequence[str], dict[st
             column("conversation", BIG),
             column("version", sa.Integer),
             column("chain", HASH),
-            column("payload_digest", HASH_32),
+            column("leaf", HASH_32),
         ],
         ("lane", "position"),
         rowless,

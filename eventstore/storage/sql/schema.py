@@ -138,11 +138,12 @@ archived_events = Table(
     Column("conversation", _big(), nullable=False),
     Column("version", Integer, nullable=False),
     Column("chain", _hash(), nullable=False),
-    Column("payload_digest", _hash(32), nullable=False),
+    Column("leaf", _hash(32), nullable=False),
     PrimaryKeyConstraint("lane", "position", name="toolledger_archived_events_pk"),
     sqlite_with_rowid=False,
 )
-"""What is left of each event that was archived: its place in its lane stays taken."""
+"""What is left of each event that was archived: its place in its lane stays taken, and the hash of
+its leaf keeps the sealed tree whole; see `eventstore.storage.leaves`."""
 
 archives = Table(
     "toolledger_archives",
