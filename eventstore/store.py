@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Self
 
 from eventstore.conversation import Conversation
 from eventstore.domain.events import Recorded
 from eventstore.domain.fingerprint import parse
 from eventstore.domain.redaction import PayloadsRedacted
+from eventstore.errors import StorageError
 from eventstore.session import DEFAULT_SETTINGS, LogSession, SessionSettings
 from eventstore.storage.interface import Damage, Storage
 from eventstore.storage.verification import verify
@@ -22,7 +23,9 @@ if TYPE_CHECKING:
 
     from eventstore.policies.prices import Prices
     from eventstore.redaction.redact import Redaction
+    from eventstore.seals import Anchor, SigningKey, VerifierKey
     from eventstore.session import Session
+    from eventstore.storage.sealable_log import Seal, SealableLog
     from eventstore.subscriptions.subscription import Follow
     from eventstore.subscriptions.waiting import StopSignal
 
@@ -201,12 +204,56 @@ class EventStore:
         """Return what is wrong with the log: nothing, for a log as it was written.
 
         First every stored row is checked, of all tenants, and then what the events of this tenant
-        say; see `eventstore.storage.verification`. `toolledger verify` prints the same.
+        say; see `eventstore.storage.verification`. Stored seals are checked as far as no key is
+        needed. `toolledger verify` prints the same.
 
         Raises:
             StorageError: the log could not be checked, for example because the server is gone.
         """
-        return verify(self.session.storage)
+        yield from verify(self.session.storage)
+        log = getattr(self.session.storage, "sealable_log", None)
+        if log is not None:
+            from eventstore.seals import seal_problems  # few need it
+
+            for lane, problem in seal_problems(log):
+                yield Damage(lane, None, None, None, problem)
+
+    @property
+    def sealable_log(self) -> SealableLog:
+        """The log of all tenants as it is sealed, for the functions of `eventstore.seals`.
+
+        Raises:
+            StorageError: the storage keeps no seals.
+        """
+        storage = self.session.storage
+        log: SealableLog | None = getattr(storage, "sealable_log", None)
+        if log is None:
+            raise StorageError(
+                f"{type(storage).__name__} keeps no seals: give it a `sealable_log`, or use a "
+                "storage over SQL"
+            )
+        return log
+
+    def seal(
+        self,
+        key: SigningKey,
+        *,
+        anchors: Sequence[Anchor] = (),
+        trusted: Collection[VerifierKey] = (),
+    ) -> list[Seal]:
+        """Sign what the log of all tenants holds now; return the newest seal of each lane.
+
+        Each note is stored, and handed to the anchors. `trusted` are older keys of the same name.
+        See `eventstore.seals`, which needs the extra `seal`; `Sealer` does this in a thread.
+
+        Raises:
+            SealMismatch: a lane is not what was sealed before, or is damaged; it is not signed.
+            NotSigned: the last seal, or a note of an anchor, is signed by another key.
+            AnchorFailed: the seals are stored, and an anchor failed with the cause.
+        """
+        from eventstore.seals import seal  # few need it
+
+        return seal(self, key, anchors=anchors, trusted=trusted)
 
     def redact(  # noqa: PLR0913 - all but the first have names
         self,

@@ -2,8 +2,9 @@
 
 `seal` and `Sealer` sign what the log holds, `check` compares the log with notes that were kept, and
 `prove` and `prove_since` make proofs that a stranger checks without the database. Forms and hashes
-are those of RFC 6962 and C2SP: signed-note, tlog-checkpoint, tlog-proof. The extra `seal` is
-needed; `eventstore.seals.time_stamps` has time stamps, with the extra `time-stamp`.
+are those of RFC 6962 and C2SP: signed-note, tlog-checkpoint, tlog-proof. To sign and to check
+a signature takes the extra `seal`; `eventstore.seals.time_stamps` has time stamps, with the extra
+`time-stamp`.
 """
 
 from __future__ import annotations
@@ -25,9 +26,11 @@ from eventstore.seals.findings import Finding
 from eventstore.seals.keys import SigningKey, VerifierKey
 from eventstore.seals.proofs import Consistency, Inclusion
 from eventstore.seals.proving import prove, prove_since
-from eventstore.seals.sealable_log import ArchivedRow, Seal, SealableLog, SealedRow
 from eventstore.seals.sealer import Sealer, SealingPace
 from eventstore.seals.sealing import seal
+from eventstore.seals.stored_seals import seal_problems
+from eventstore.storage.leaves import ArchivedRow, SealedRow
+from eventstore.storage.sealable_log import Seal, SealableLog, SealableStore
 
 __all__ = [
     "Anchor",
@@ -51,6 +54,7 @@ __all__ = [
     "SealError",
     "SealMismatch",
     "SealableLog",
+    "SealableStore",
     "SealedRow",
     "Sealer",
     "SealingPace",
@@ -61,4 +65,5 @@ __all__ = [
     "prove",
     "prove_since",
     "seal",
+    "seal_problems",
 ]

@@ -18,11 +18,11 @@ import msgspec
 from eventstore.seals.checkpoints import Checkpoint, notes_in, opened
 from eventstore.seals.errors import BadNote, SealError
 from eventstore.seals.findings import Finding, Mark, findings_of, merged
-from eventstore.seals.sealing import edge_of
+from eventstore.seals.stored_seals import edge_of
 
 if TYPE_CHECKING:
     from eventstore.seals.keys import VerifierKey
-    from eventstore.seals.sealable_log import SealableLog
+    from eventstore.storage.sealable_log import SealableLog, SealableStore
 
 
 class CheckedLane(msgspec.Struct, frozen=True):
@@ -49,14 +49,15 @@ class Checked(msgspec.Struct, frozen=True):
         return [finding for lane in self.lanes for finding in lane.findings]
 
 
-def check(log: SealableLog, notes: str, trusted: Collection[VerifierKey]) -> Checked:
-    """Compare a log with one note or several, one after another, as a `FileAnchor` has them.
+def check(store: SealableStore, notes: str, trusted: Collection[VerifierKey]) -> Checked:
+    """Compare a store's log with one note or several, as a `FileAnchor` has them.
 
     Raises:
         BadNote: there is no note, or one is not that of a checkpoint.
         NotSigned: a note is not signed by a trusted key.
         SealMismatch: a note is of another store.
     """
+    log = store.sealable_log
     heads: dict[int, list[Checkpoint]] = {}
     for note in notes_in(notes):
         head = opened(note, trusted)
@@ -78,14 +79,14 @@ def _checked(
     trusted: Collection[VerifierKey],
     counter: int,
 ) -> CheckedLane:
-    stored, found = _stored(log, lane, heads[0].origin, trusted)
+    stored, named, found = _stored(log, lane, heads[0].origin, trusted)
     outside = [Mark(head.size, head.root, is_outside=True) for head in heads]
     marks, forked = merged(lane, [*outside, *stored])
     found += forked
-    for mark in marks:
-        if mark.is_outside and not mark.is_stored:
-            problem = f"the database does not hold the seal of lane {lane} at {mark.size}"
-            found.append(Finding("seal missing", lane, 0, 0, problem))
+    missing = {mark.size for mark in marks if mark.is_outside and not mark.is_stored}
+    for size in sorted(missing | named - {mark.size for mark in marks if mark.is_stored}):
+        problem = f"the database does not hold the seal of lane {lane} at {size}"
+        found.append(Finding("seal missing", lane, 0, 0, problem))
     until = marks[-1].size
     found += findings_of(lane, log.sealable_rows(lane, 0, until), marks)
     return CheckedLane(lane, max(head.size for head in heads), counter, tuple(found))
@@ -93,11 +94,17 @@ def _checked(
 
 def _stored(
     log: SealableLog, lane: int, origin: str, trusted: Collection[VerifierKey]
-) -> tuple[list[Mark], list[Finding]]:
-    """Return the marks of the stored seals that are signed, and what is found of the others."""
+) -> tuple[list[Mark], set[int], list[Finding]]:
+    """Return the marks of the stored seals that are signed, and what is found of the others.
+
+    Between them stand the sizes that the seals name as those of the seals before.
+    """
     marks: list[Mark] = []
+    named: set[int] = set()
     found: list[Finding] = []
     for seal in log.seals(lane):
+        if seal.previous:
+            named.add(seal.previous)
         try:
             edge_of(seal, origin, trusted)
         except SealError as error:
@@ -107,4 +114,4 @@ def _stored(
             found.append(Finding("seal changed", lane, 0, 0, problem))
         else:
             marks.append(Mark(seal.size, seal.root, seal.edge, is_stored=True))
-    return marks, found
+    return marks, named, found

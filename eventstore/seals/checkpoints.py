@@ -19,8 +19,8 @@ import msgspec
 
 from eventstore.seals.errors import BadNote, SealMismatch
 from eventstore.seals.keys import decoded, is_name
-from eventstore.seals.merkle import HASH_BYTES
 from eventstore.seals.notes import Note
+from eventstore.storage.leaves import HASH_BYTES
 
 if TYPE_CHECKING:
     from eventstore.seals.keys import VerifierKey

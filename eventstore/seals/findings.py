@@ -20,9 +20,8 @@ from typing import Literal
 
 import msgspec
 
-from eventstore.seals.leaf import Unsealable, hash_of
 from eventstore.seals.merkle import Edge
-from eventstore.seals.sealable_log import ArchivedRow, SealedRow
+from eventstore.storage.leaves import ArchivedRow, SealedRow, Unsealable, hash_of
 
 Kind = Literal[
     "changed", "cut", "forked", "missing", "put back", "seal changed", "seal missing", "unreadable"

@@ -1,7 +1,7 @@
 """The Merkle tree of RFC 6962 (section 2.1) over SHA-256: edges, proofs, and their checks.
 
-1. The hash of a leaf is SHA-256 over 0x00 and its entry, that of a node SHA-256 over 0x01 and its
-   two children, that of the empty tree SHA-256 over nothing.
+1. The hash of a leaf is that of `leaves.leaf_hash`, that of a node SHA-256 over 0x01 and its two
+   children, that of the empty tree SHA-256 over nothing.
 2. The left child of a node over n > 1 leaves covers the greatest power of two that is less than n.
 3. The right edge of a tree of n leaves is the hashes of its whole subtrees, one for each bit of n,
    the greatest first. It is all that a tree needs in order to grow, and to have a root.
@@ -20,7 +20,7 @@ from collections.abc import Iterable, Sequence
 from hashlib import sha256
 from typing import Self
 
-HASH_BYTES = 32
+from eventstore.storage.leaves import HASH_BYTES
 
 EMPTY_ROOT = sha256().digest()
 """The root of a tree without leaves."""
@@ -28,15 +28,7 @@ EMPTY_ROOT = sha256().digest()
 Range = tuple[int, int]
 """The leaves from one index to before another."""
 
-_of_leaf = sha256(b"\0")
 _of_node = sha256(b"\1")
-
-
-def leaf_hash(entry: bytes) -> bytes:
-    """Return the hash of a leaf with this entry."""
-    hash_ = _of_leaf.copy()
-    hash_.update(entry)
-    return hash_.digest()
 
 
 def node_hash(left: bytes, right: bytes) -> bytes:

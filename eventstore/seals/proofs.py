@@ -18,9 +18,8 @@ import msgspec
 from eventstore.seals.checkpoints import Checkpoint, decimal, opened
 from eventstore.seals.errors import BadNote, SealMismatch
 from eventstore.seals.keys import decoded
-from eventstore.seals.leaf import read_leaf
-from eventstore.seals.merkle import HASH_BYTES, is_consistent, is_included, leaf_hash
-from eventstore.seals.sealable_log import SealedRow
+from eventstore.seals.merkle import is_consistent, is_included
+from eventstore.storage.leaves import HASH_BYTES, SealedRow, leaf_hash, read_leaf
 
 if TYPE_CHECKING:
     from eventstore.seals.keys import VerifierKey
@@ -64,6 +63,8 @@ class Inclusion(msgspec.Struct, frozen=True):
             SealMismatch: the event is not in the log of the note.
         """
         checkpoint, row = opened(self.note, trusted), read_leaf(self.leaf)
+        if row is None:
+            raise BadNote("the leaf is no event's entry of form 1: take it as it was written")
         hash_ = leaf_hash(self.leaf)
         if not is_included(hash_, self.index, checkpoint.size, self.path, checkpoint.root):
             raise SealMismatch(

@@ -12,19 +12,18 @@ from typing import TYPE_CHECKING
 
 from eventstore.seals.checkpoints import opened
 from eventstore.seals.errors import NotSealed, SealMismatch
-from eventstore.seals.leaf import Unsealable, hash_of, leaf_of
 from eventstore.seals.merkle import consistency_ranges, inclusion_ranges, range_roots
 from eventstore.seals.proofs import Consistency, Inclusion
-from eventstore.seals.sealable_log import SealedRow
+from eventstore.storage.leaves import SealedRow, Unsealable, hash_of, leaf_of
 
 if TYPE_CHECKING:
     from eventstore.seals.checkpoints import Checkpoint
     from eventstore.seals.keys import VerifierKey
-    from eventstore.seals.sealable_log import SealableLog
+    from eventstore.storage.sealable_log import SealableLog, SealableStore
 
 
 def prove(
-    log: SealableLog, conversation_id: str, version: int, trusted: Collection[VerifierKey]
+    store: SealableStore, conversation_id: str, version: int, trusted: Collection[VerifierKey]
 ) -> Inclusion:
     """Return the proof that an event is in the log of the newest seal.
 
@@ -32,6 +31,7 @@ def prove(
         NotSealed: there is no such event, or the last seal comes before it.
         SealMismatch: the log is not what was sealed.
     """
+    log = store.sealable_log
     place = log.place_of(conversation_id, version)
     if place is None:
         raise NotSealed(
@@ -59,7 +59,9 @@ def prove(
     return proof
 
 
-def prove_since(log: SealableLog, old_note: str, trusted: Collection[VerifierKey]) -> Consistency:
+def prove_since(
+    store: SealableStore, old_note: str, trusted: Collection[VerifierKey]
+) -> Consistency:
     """Return the proof that the log of an older note is the beginning of that of the newest seal.
 
     Raises:
@@ -67,6 +69,7 @@ def prove_since(log: SealableLog, old_note: str, trusted: Collection[VerifierKey
         NotSealed: the newest seal is older than the note.
         SealMismatch: the log is not what was sealed.
     """
+    log = store.sealable_log
     old = opened(old_note, trusted)
     lane = old.lane_in(log.epoch)
     note = _newest_note(log, lane)

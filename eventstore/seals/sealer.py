@@ -1,4 +1,4 @@
-"""`Sealer`: a thread that seals a log every so many events, or after so much time.
+"""`Sealer`: a thread that seals a store every so many events, or after so much time.
 
 Several may run beside each other, in any processes: the first one to store a seal wins.
 """
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from eventstore.seals.anchors import Anchor
     from eventstore.seals.keys import SigningKey, VerifierKey
-    from eventstore.seals.sealable_log import SealableLog
+    from eventstore.storage.sealable_log import SealableStore
 
 _logger = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ def lanes_due(
 
 
 class Sealer:
-    """A thread that seals a log until it is closed, and once more then.
+    """A thread that seals a store until it is closed, and once more then.
 
     What fails is logged and tried again after `pace.seconds`; `error` is the last failure, None
     when a later seal has succeeded. Close it before the store.
@@ -57,7 +57,7 @@ class Sealer:
 
     def __init__(
         self,
-        log: SealableLog,
+        store: SealableStore,
         key: SigningKey,
         *,
         anchors: Sequence[Anchor] = (),
@@ -67,7 +67,7 @@ class Sealer:
         if pace.events < 1 or pace.seconds <= 0 or pace.poll_seconds <= 0:
             raise ValueError(f"{pace}: pass numbers above 0")
         self.error: Exception | None = None
-        self._log = log
+        self._store = store
         self._key = key
         self._anchors = anchors
         self._trusted = trusted
@@ -95,7 +95,7 @@ class Sealer:
             if self.error is not None and waited < self._pace.seconds:
                 continue
             try:
-                due = lanes_due(self._pace, self._log.heads(), self._sealed, waited)
+                due = lanes_due(self._pace, self._store.sealable_log.heads(), self._sealed, waited)
                 if due:
                     self._seal(due)
                 elif waited < self._pace.seconds:
@@ -107,7 +107,7 @@ class Sealer:
 
     def _seal(self, lanes: Collection[int] | None) -> None:
         newest = seal(
-            self._log, self._key, anchors=self._anchors, trusted=self._trusted, lanes=lanes
+            self._store, self._key, anchors=self._anchors, trusted=self._trusted, lanes=lanes
         )
         self._sealed.update({each.lane: each.size for each in newest})
         self.error = None

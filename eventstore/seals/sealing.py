@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING
 from eventstore.seals.checkpoints import Checkpoint, Origin, opened
 from eventstore.seals.errors import AnchorFailed, BadNote, NotSigned, SealError, SealMismatch
 from eventstore.seals.keys import VerifierKey
-from eventstore.seals.leaf import Unsealable, hash_of
 from eventstore.seals.merkle import Edge
 from eventstore.seals.notes import sign_note
-from eventstore.seals.sealable_log import Seal, SealableLog
+from eventstore.seals.stored_seals import edge_of
+from eventstore.storage.leaves import Unsealable, hash_of
+from eventstore.storage.sealable_log import Seal, SealableLog, SealableStore
 
 if TYPE_CHECKING:
     from eventstore.seals.anchors import Anchor
@@ -29,14 +30,14 @@ if TYPE_CHECKING:
 
 
 def seal(
-    log: SealableLog,
+    store: SealableStore,
     key: SigningKey,
     *,
     anchors: Sequence[Anchor] = (),
     trusted: Collection[VerifierKey] = (),
     lanes: Collection[int] | None = None,
 ) -> list[Seal]:
-    """Seal the events of a log up to now; return the newest seal of each lane that has events.
+    """Seal the events of a store up to now; return the newest seal of each lane that has events.
 
     `trusted` are older keys of the same name, whose seals the log has. `lanes` are those to seal;
     all, if they are not given. What fails in one lane is raised when the others are sealed.
@@ -46,9 +47,10 @@ def seal(
         NotSigned: the last seal, or a note of an anchor, is signed by another key.
         AnchorFailed: the seals are stored, and an anchor failed with the cause.
     """
+    log = store.sealable_log
     found: list[Seal] = []
     errors: list[SealError] = []
-    for lane, head in sorted(log.heads().items()):
+    for lane in sorted(log.heads()):
         if lanes is None or lane in lanes:
             try:
                 newest = _seal_lane(log, lane, key, anchors, (key.verifier, *trusted))
@@ -57,33 +59,12 @@ def seal(
             else:
                 if newest is not None:
                     found.append(newest)
-                elif head:
-                    problem = f"lane {lane} has no event, and its counter is at {head}: verify it"
-                    errors.append(SealMismatch(problem))
     if errors:
         first, *others = errors
         for other in others:
             first.add_note(str(other))
         raise first
     return found
-
-
-def edge_of(stored: Seal, origin: str, trusted: Collection[VerifierKey]) -> Edge:
-    """Return the right edge of a stored seal.
-
-    Raises:
-        BadNote, NotSigned: its note was not written by a trusted key.
-        SealMismatch: it is not that of its note.
-    """
-    head, edge = opened(stored.note, trusted), Edge.of(stored.size, stored.edge)
-    said = (origin, stored.size, stored.root)
-    if edge is None or (head.origin, head.size, head.root) != said or edge.root() != head.root:
-        raise SealMismatch(
-            f"the stored seal of lane {stored.lane} at {stored.size} is not that of its note, "
-            f"which is of {head.origin} at {head.size}, so its row was changed: check the log "
-            "against the notes of an anchor"
-        )
-    return edge
 
 
 def _seal_lane(
@@ -102,7 +83,8 @@ def _seal_lane(
     for checkpoint in held:
         if checkpoint is not None:
             _check_known(log, lane, checkpoint, last)
-    newest = _next_seal(log, lane, origin, key, edge)
+    head = log.heads().get(lane, 0)  # after the last seal was read, so it is no lower than that
+    newest = _next_seal(log, lane, head, origin, key, edge)
     if newest is None:  # nothing is new, or another process has sealed it
         newest = log.last_seal(lane)
         if newest is not None and newest != last:
@@ -113,24 +95,24 @@ def _seal_lane(
 
 
 def _next_seal(
-    log: SealableLog, lane: int, origin: str, key: SigningKey, edge: Edge
+    log: SealableLog, lane: int, head: int, origin: str, key: SigningKey, edge: Edge
 ) -> Seal | None:
     """Store the next seal of a lane; None without new events, or if another process was first."""
     before = edge.size
-    _grow(log, lane, edge)
+    _grow(log, lane, head, edge)
     if edge.size == before:
         return None
     checkpoint = Checkpoint(origin, edge.size, edge.root())
     note = str(sign_note(str(checkpoint), [key]))
-    new = Seal(lane, edge.size, checkpoint.root, edge.stored_form(), note)
-    return new if log.add_seal(new, before) else None
+    new = Seal(lane, before, edge.size, checkpoint.root, edge.stored_form(), note)
+    return new if log.add_seal(new) else None
 
 
-def _grow(log: SealableLog, lane: int, edge: Edge) -> None:
-    """Add the events of a lane that come after an edge."""
+def _grow(log: SealableLog, lane: int, head: int, edge: Edge) -> None:
+    """Add the events of a lane that come after an edge, up to the lane's counter."""
     sealed = edge.size
     end = max(sealed - 1, 0)  # the last event that is sealed is read again: it has to be there
-    for row in log.sealable_rows(lane, end):
+    for row in log.sealable_rows(lane, end, max(head, sealed)):
         if row.position != end + 1:
             break
         end = row.position
@@ -139,13 +121,17 @@ def _grow(log: SealableLog, lane: int, edge: Edge) -> None:
                 edge.add(hash_of(row))
             except Unsealable as error:
                 raise SealMismatch(f"lane {lane} cannot be sealed: {error}: verify it") from None
-    else:
-        if end >= sealed:
-            return
-    raise SealMismatch(
-        f"lane {lane} has no event at position {end + 1}, and was sealed up to {sealed}: events "
-        "are missing, or the database was put back to an older copy; check it against a note"
-    )
+    if end < max(head, sealed):
+        raise SealMismatch(
+            f"lane {lane} has no event at position {end + 1}, and was sealed up to {sealed}: "
+            "events are missing, or the database was put back to an older copy; check it against a "
+            "note"
+        )
+    if head < sealed:
+        raise SealMismatch(
+            f"the counter of lane {lane} is at {head}, and it was sealed up to {sealed}: it was "
+            "changed, or the database was put back to an older copy; check it against a note"
+        )
 
 
 def _held(anchor: Anchor, origin: str, keys: Collection[VerifierKey]) -> Checkpoint | None:

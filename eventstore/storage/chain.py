@@ -263,6 +263,19 @@ def _payload_digests(
             yield kept, flags | _HAS_SALT | _HAS_FINGERPRINT | _BEGINS
 
 
+def stored_digest(payload: object, salt: object, fingerprint: object) -> bytes | None:
+    """Return the digest of a stored payload: of a redacted one, that which its marker keeps.
+
+    It is None where a column holds what no event can have.
+    """
+    data, mark, random = _bytes(payload), _bytes(fingerprint), _bytes(salt)
+    if data is None or (mark is None) != (fingerprint is None):
+        return None
+    if salt is None:
+        return kept_digest(data) or payload_digest(data)
+    return payload_digest(data, random, mark) if random else None
+
+
 def unsalted(
     row: StoredRow, previous: bytes, *, begins: bool, id_given: bool
 ) -> tuple[bytes, str | None]:

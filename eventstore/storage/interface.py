@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
 from eventstore.domain.events import Recorded
+
+if TYPE_CHECKING:
+    from eventstore.storage.sealable_log import SealableLog
 
 
 class Draft(msgspec.Struct, frozen=True, gc=False):
@@ -226,6 +229,11 @@ class Storage(Protocol):
 
         None for a database without a server: it is on this machine, which has a clock.
         """
+        return None
+
+    @property
+    def sealable_log(self) -> SealableLog | None:
+        """The log of all tenants as it is sealed; None for a storage that keeps no seals."""
         return None
 
     @property

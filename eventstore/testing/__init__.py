@@ -16,6 +16,8 @@ time, derive it from `StorageContract` and `EventStoreContract` instead:
             for storage in opened:
                 storage.close()
 
+Where the storage keeps seals, derive it from `SealsContract`, too.
+
 For a provider, a projection or a file format, derive it from `ProviderContract`,
 `ProjectionContract` or `ImporterContract`, which say what they need.
 
@@ -57,6 +59,7 @@ from eventstore.testing.history import (
 from eventstore.testing.importer_contract import ImporterContract
 from eventstore.testing.projection_contract import ProjectionContract
 from eventstore.testing.provider_contract import ProviderContract
+from eventstore.testing.seals_contract import SealsContract
 from eventstore.testing.shared_store_contract import SharedEventStoreContract
 from eventstore.testing.storage_contract import SharedStorageContract, StorageContract
 from eventstore.testing.store_contract import EventStoreContract
@@ -74,6 +77,7 @@ __all__ = [
     "ProjectionContract",
     "ProviderContract",
     "Reading",
+    "SealsContract",
     "SharedEventStoreContract",
     "SharedStorageContract",
     "StorageContract",

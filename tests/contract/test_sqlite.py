@@ -13,6 +13,7 @@ from eventstore.storage.interface import Storage
 from eventstore.testing import (
     EventStoreContract,
     OpenStorage,
+    SealsContract,
     SharedEventStoreContract,
     SharedStorageContract,
     StorageContract,
@@ -42,7 +43,7 @@ class TestInMemory(StorageContract, EventStoreContract):
         return open_storage
 
 
-class TestInAFile(SharedStorageContract, SharedEventStoreContract):
+class TestInAFile(SharedStorageContract, SharedEventStoreContract, SealsContract):
     """The contract on a file, with few rows at once, so that short tests read many times."""
 
     more_than_a_chunk = 14

@@ -16,7 +16,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eventstore.seals.findings import Finding, Mark, findings_of, merged
-from eventstore.seals.leaf import hash_of
 from eventstore.seals.merkle import (
     EMPTY_ROOT,
     Edge,
@@ -24,10 +23,9 @@ from eventstore.seals.merkle import (
     inclusion_ranges,
     is_consistent,
     is_included,
-    leaf_hash,
     range_roots,
 )
-from eventstore.seals.sealable_log import ArchivedRow, SealedRow
+from eventstore.storage.leaves import ArchivedRow, SealedRow, hash_of, leaf_hash
 
 MOST = 70
 

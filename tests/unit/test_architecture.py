@@ -23,7 +23,7 @@ PURE = (
     r"append/(command|commands/.*|conversation_state|inputs|last_turn|staging|stored_once|tool_fold)|"
     r"subscriptions/feed|dispatch/(after_hooks|batch|call_log|decisions|effects|execution|function_tool|"
     r"offers|open_calls|preparation|refusals|resume|workflow)|"
-    r"seals/(checkpoints|findings|keys|leaf|merkle|notes|proofs))\.py"
+    r"seals/(checkpoints|findings|keys|merkle|notes|proofs)|storage/leaves)\.py"
 )
 IMPURE = {
     "alembic",

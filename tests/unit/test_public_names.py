@@ -323,6 +323,7 @@ TESTING = [
     "ProjectionContract",
     "ProviderContract",
     "Reading",
+    "SealsContract",
     "SharedEventStoreContract",
     "SharedStorageContract",
     "StorageContract",
@@ -379,6 +380,7 @@ SEALS = [
     "SealError",
     "SealMismatch",
     "SealableLog",
+    "SealableStore",
     "SealedRow",
     "Sealer",
     "SealingPace",
@@ -389,11 +391,12 @@ SEALS = [
     "prove",
     "prove_since",
     "seal",
+    "seal_problems",
 ]
 
 
 def test_the_public_names_of_the_seals_are_these() -> None:
-    """The extra `seal` is needed for them, so `eventstore` itself does not have them."""
+    """Signing needs the extra `seal`, so `eventstore` itself does not have them."""
     assert seals.__all__ == SEALS
     assert all(hasattr(seals, name) for name in SEALS)
 

@@ -74,7 +74,7 @@ class Statements:
 
     def __init__(self, dialect: Dialect, backend: Backend) -> None:
         def text(statement: ClauseElement, *parameters: str) -> str:
-            return _compiled(dialect, statement, parameters)
+            return compiled(dialect, statement, parameters)
 
         columns = _event_columns(backend)
         self.compound = backend.compound_statements
@@ -91,15 +91,15 @@ class Statements:
         self.redact = text(_redact(), "payload", "at", "key", "version")
         self.forget_mark = text(_forget_mark(), "at", "key", "version")
         self.unindex = text(_unindex(), "at", "digest", "key", "version")
-        self.payloads = text(_page(_payloads(backend)), "at", "key", "after", "most")
+        self.payloads = text(page(_payloads(backend)), "at", "key", "after", "most")
         self.digest = text(_at_version(_e.chain), "at", "key", "version")
         self.event_id = text(_at_version(_e.event_id), "at", "key", "version")
         self.tail = text(_tail(columns), "at", "key", "after")
-        self.conversation = text(_page(_tail(columns)), "at", "key", "after", "most")
-        self.feed = text(_page(_lane(columns, backend)), "at", "after", "most")
+        self.conversation = text(page(_tail(columns)), "at", "key", "after", "most")
+        self.feed = text(page(lane_rows(columns, backend)), "at", "after", "most")
         self.fingerprint = text(_fingerprint(), "at", "digest")
         self.known = text(_known(), "at", "key", "id")
-        self.conversations = text(_page(_conversations()), "at", "tenant", "after", "most")
+        self.conversations = text(page(_conversations()), "at", "tenant", "after", "most")
         self.insert_store = text(insert(tables.store), *tables.store.c.keys())
 
     def heads(self, of: Iterable[int]) -> str:
@@ -155,10 +155,10 @@ class CheckStatements:
 
     def __init__(self, dialect: Dialect, backend: Backend) -> None:
         def text(statement: ClauseElement, *parameters: str) -> str:
-            return _compiled(dialect, statement, parameters)
+            return compiled(dialect, statement, parameters)
 
-        self.events = text(_page(_checked(backend)), "at", "after", "most")
-        self.conversations = text(_page(_checked_conversations(backend)), "at", "after", "most")
+        self.events = text(page(_checked(backend)), "at", "after", "most")
+        self.conversations = text(page(_checked_conversations(backend)), "at", "after", "most")
         self.store = text(_checked_store(backend))
         self.stray_marks = text(_stray(_f, _e.fingerprint == _f.fingerprint), "at")
         self.stray_ids = text(_stray(_i, _e.event_id == _i.event_id), "at")
@@ -265,7 +265,7 @@ def _checked(backend: Backend) -> Rows:
         .outerjoin(tables.event_ids, given)
         .outerjoin(tables.fingerprints, marked)
     )
-    return _lane(columns, backend).select_from(found)
+    return lane_rows(columns, backend).select_from(found)
 
 
 def _checked_conversations(backend: Backend) -> Rows:
@@ -387,7 +387,8 @@ def _tail(columns: Iterable[ColumnElement[Any]]) -> Rows:
     )
 
 
-def _lane(columns: Iterable[ColumnElement[Any]], backend: Backend) -> Rows:
+def lane_rows(columns: Iterable[ColumnElement[Any]], backend: Backend) -> Rows:
+    """Return the events of a lane after a position, in order."""
     # SQLite would take the index that begins with the lane, and sort: `+ 0` keeps it from that.
     lane = _e.lane + _FIRST_ROW if backend.position_is_rowid else _e.lane
     return (
@@ -397,7 +398,8 @@ def _lane(columns: Iterable[ColumnElement[Any]], backend: Backend) -> Rows:
     )
 
 
-def _page(rows: Rows) -> Rows:
+def page(rows: Rows) -> Rows:
+    """Return as many of some rows as a parameter says."""
     return rows.limit(bindparam("most")).offset(_FIRST_ROW)
 
 
@@ -434,8 +436,8 @@ def _conversations() -> Rows:
     )
 
 
-def _compiled(dialect: Dialect, statement: ClauseElement, parameters: tuple[str, ...]) -> str:
+def compiled(dialect: Dialect, statement: ClauseElement, parameters: tuple[str, ...]) -> str:
     """Return the text of a statement whose parameters are expected in this order."""
-    compiled = cast("SQLCompiler", statement.compile(dialect=dialect))
-    assert tuple(compiled.positiontup or ()) == parameters, compiled.positiontup  # noqa: S101
-    return str(compiled)
+    found = cast("SQLCompiler", statement.compile(dialect=dialect))
+    assert tuple(found.positiontup or ()) == parameters, found.positiontup  # noqa: S101
+    return str(found)

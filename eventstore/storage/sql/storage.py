@@ -28,7 +28,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from functools import partial
+from functools import cached_property, partial
 from os import getpid
 from typing import TYPE_CHECKING
 
@@ -47,6 +47,7 @@ from eventstore.storage.sql.unanswered_commits import UnansweredCommits, ids_of
 if TYPE_CHECKING:
     from sqlalchemy.engine.interfaces import DBAPICursor
 
+    from eventstore.storage.sealable_log import SealableLog
     from eventstore.storage.sql.backend import Backend
 
 
@@ -66,8 +67,8 @@ class SqlStorage:
         self._hints = parts.hints
         self._erase = parts.erase
         self._writer = LogWriter(log, reader, parts.insert)
-        wait = parts.proof.wait_until_lasting if parts.proof else reader.wait_until_durable
-        self.unanswered = UnansweredCommits(log, wait)
+        self._wait = parts.proof.wait_until_lasting if parts.proof else reader.wait_until_durable
+        self.unanswered = UnansweredCommits(log, self._wait)
         self._is_unanswered = False  # the append under way may be stored, and cannot be looked up
         self.tenant = tenant
         self.epoch = log.epoch
@@ -103,6 +104,13 @@ class SqlStorage:
             cursor.execute(query)
             ((now,),) = cursor.fetchall()
             return int(now)
+
+    @cached_property
+    def sealable_log(self) -> SealableLog:
+        """The log as it is sealed; see `Storage.sealable_log`."""
+        from eventstore.storage.sql.seals import SqlSealableLog
+
+        return SqlSealableLog(self.reader, self._proof, self._wait)
 
     def hints(self, heard: Callable[[], object], /) -> AbstractContextManager[None]:
         """Call `heard` when other processes have appended; see `Storage.hints`."""

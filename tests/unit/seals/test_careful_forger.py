@@ -4,25 +4,31 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import closing
 from pathlib import Path
 
+import msgspec
 import pytest
-from support.sealable_sqlite import SqliteLog, forging
+from support.careful_forger import forging
 
-from eventstore import EventStore
+from eventstore import EventStore, ToolPending
+from eventstore.domain.events import PayloadsRedacted, RedactedPayload
+from eventstore.domain.fingerprint import digest
+from eventstore.domain.redaction import marker_digest, whole_marker
 from eventstore.seals import (
     BadNote,
     Checked,
+    Inclusion,
     NotSigned,
     SealMismatch,
     SigningKey,
+    VerifierKey,
     check,
     prove,
-    seal,
 )
-from eventstore.storage.chain import payload_digest
+from eventstore.storage.chain import stored_digest
+from eventstore.testing import message
 
 KEY = SigningKey("example.com/agents", bytes(range(32)))
 TRUSTED = [KEY.verifier]
@@ -42,16 +48,56 @@ def write(path: Path, *names: str) -> None:
         chat.complete(call, {"paid": len(names)})
 
 
+def sealed(path: Path) -> str:
+    """Seal a log; return the newest note of its lane."""
+    with EventStore.open(f"sqlite:///{path}") as store:
+        (seal,) = store.seal(KEY)
+        return seal.note
+
+
+def checked(path: Path, notes: str, trusted: Collection[VerifierKey] = TRUSTED) -> Checked:
+    """Compare a log with notes."""
+    with EventStore.open(f"sqlite:///{path}") as store:
+        return check(store, notes, trusted)
+
+
+def proof_of(path: Path, name: str, version: int) -> Inclusion:
+    """Return the proof of an event."""
+    with EventStore.open(f"sqlite:///{path}") as store:
+        return prove(store, name, version, TRUSTED)
+
+
 @pytest.fixture(scope="module")
 def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a log of three conversations, sealed at 7 and 19 of its 19 events."""
     path = tmp_path_factory.mktemp("seals") / "agent.db"
     write(path, "a", "b", "a", "b")  # 1 to 7
-    seal(SqliteLog(path), KEY)
-    write(path, "a", "b", "a", "b", "a")  # 8 to 15
+    sealed(path)
+    redact(path)  # 8, said at 9
+    write(path, "a", "b", "a")  # 10 to 15
     write(path, "newest")  # 16 to 19
-    seal(SqliteLog(path), KEY)
+    sealed(path)
     return path
+
+
+def redact(path: Path) -> None:
+    """Append a message to a conversation, and let mia redact it."""
+    secret = message("the secret")
+    with EventStore.open(f"sqlite:///{path}") as store:
+        (there,) = store.conversation("a").append(secret)
+    with closing(sqlite3.connect(path)) as file, file:
+        columns = "CAST(payload AS BLOB), salt, fingerprint"
+        row = file.execute(f"SELECT {columns} FROM toolledger_events WHERE position = 8")  # noqa: S608
+        of_payload = stored_digest(*row.fetchone())
+        assert of_payload is not None
+        marker = whole_marker(of_payload, secret)
+        file.execute(
+            "UPDATE toolledger_events SET payload = ?, salt = NULL WHERE position = 8",
+            (marker.decode(),),
+        )
+    with EventStore.open(f"sqlite:///{path}") as store:
+        gone = RedactedPayload(there.version, marker_digest(marker))
+        store.conversation("a").append(PayloadsRedacted("mia", (gone,)))
 
 
 @pytest.fixture
@@ -63,7 +109,8 @@ def path(original: Path, tmp_path: Path) -> Path:
 @pytest.fixture
 def note(path: Path) -> str:
     """Return the note that somebody keeps."""
-    last = SqliteLog(path).last_seal(0)
+    with EventStore.open(f"sqlite:///{path}") as store:
+        last = store.sealable_log.last_seal(0)
     assert last is not None
     assert last.size == 19
     return last.note
@@ -75,16 +122,28 @@ def problems(path: Path) -> list[str]:
         return [found.problem for found in store.verify()]
 
 
-def found(checked: Checked) -> list[tuple[str, int, int]]:
+def found(of: Checked) -> list[tuple[str, int, int]]:
     """Return kind and range of each finding."""
-    return [(each.kind, each.first, each.last) for each in checked.findings]
+    return [(each.kind, each.first, each.last) for each in of.findings]
 
 
-def edit(column: str, value: str) -> Forgery:
-    """Return what changes a column of the event at position 12."""
+def edit(column: str, value: str, position: int = 12) -> Forgery:
+    """Return what changes a column of the event at a position."""
     return lambda file: file.execute(
-        f"UPDATE toolledger_events SET {column} = {value} WHERE position = 12"  # noqa: S608
+        f"UPDATE toolledger_events SET {column} = {value} WHERE position = {position}"  # noqa: S608
     )
+
+
+def edit_arguments(file: sqlite3.Connection) -> None:
+    """Change the arguments of the last call, with their fingerprint wherever it stands."""
+    old, new = digest("refund", {"amount": 1}), digest("refund", {"amount": 9})
+    edit("payload", """replace(payload, '"amount":1', '"amount":9')""", 17)(file)
+    for table in ("events", "fingerprints"):
+        file.execute(
+            f"UPDATE toolledger_{table} SET fingerprint = ? "  # noqa: S608
+            "WHERE fingerprint = ? AND conversation = 16",
+            (new, old),
+        )
 
 
 def swap(file: sqlite3.Connection) -> None:
@@ -106,29 +165,71 @@ def remove_newest(file: sqlite3.Connection) -> None:
     file.execute("UPDATE toolledger_lanes SET position = 15")
 
 
+def renumber(file: sqlite3.Connection, conversation: int, after: int, by: int) -> None:
+    """Move the versions of a conversation after one of them, wherever they stand."""
+    order = "DESC" if by > 0 else "ASC"
+    for table in ("events", "fingerprints", "event_ids"):
+        for (version,) in file.execute(
+            f"SELECT DISTINCT version FROM toolledger_{table} "  # noqa: S608
+            f"WHERE conversation = ? AND version > ? ORDER BY version {order}",
+            (conversation, after),
+        ).fetchall():
+            file.execute(
+                f"UPDATE toolledger_{table} SET version = version + ? "  # noqa: S608
+                "WHERE conversation = ? AND version = ?",
+                (by, conversation, version),
+            )
+
+
+def shift(file: sqlite3.Connection, after: int, by: int) -> None:
+    """Move the positions after one, with the keys of the conversations that begin there."""
+    positions = range(after + 1, 20)
+    for position in positions[::-1] if by > 0 else positions:
+        file.execute(
+            "UPDATE toolledger_events SET position = position + ? WHERE position = ?",
+            (by, position),
+        )
+    for table in ("events", "conversations", "fingerprints", "event_ids"):
+        file.execute(
+            f"UPDATE toolledger_{table} SET conversation = conversation + ? "  # noqa: S608
+            "WHERE conversation > ?",
+            (by, after),
+        )
+    file.execute("UPDATE toolledger_lanes SET position = position + ?", (by,))
+
+
 def remove_from_the_middle(file: sqlite3.Connection) -> None:
-    """Remove a message, and close the gap in positions and versions; keys move along."""
-    row = "SELECT conversation, version FROM toolledger_events WHERE position = 9"
+    """Remove a message, and close the gap in positions and versions."""
+    row = "SELECT conversation, version FROM toolledger_events WHERE position = 10"
     key, version = file.execute(row).fetchone()
-    file.execute("DELETE FROM toolledger_events WHERE position = 9")
-    for position in range(10, 20):
-        file.execute(
-            "UPDATE toolledger_events SET position = position - 1, "
-            "version = version - (conversation = ? AND version > ?), "
-            "conversation = conversation - (conversation > 9) WHERE position = ?",
-            (key, version, position),
-        )
+    file.execute("DELETE FROM toolledger_events WHERE position = 10")
+    renumber(file, key, version, -1)
+    shift(file, 10, -1)
+
+
+def insert(file: sqlite3.Connection) -> None:
+    """Put a copy of the message at 12 before it, and make room for it."""
+    row = "SELECT conversation, version FROM toolledger_events WHERE position = 12"
+    key, version = file.execute(row).fetchone()
+    renumber(file, key, version - 1, 1)
+    shift(file, 11, 1)
+    file.execute("CREATE TEMP TABLE copy AS SELECT * FROM toolledger_events WHERE position = 13")
     file.execute(
-        "UPDATE toolledger_fingerprints SET version = version - 1 "
-        "WHERE conversation = ? AND version > ?",
-        (key, version),
+        "UPDATE copy SET position = 12, version = ?, event_id = randomblob(16)", (version,)
     )
-    for table in ("conversations", "fingerprints", "event_ids"):
-        file.execute(
-            f"UPDATE toolledger_{table} SET conversation = conversation - 1 "  # noqa: S608
-            "WHERE conversation > 9"
-        )
-    file.execute("UPDATE toolledger_lanes SET position = 18")
+    file.execute("INSERT INTO toolledger_events SELECT * FROM copy")
+    file.execute("DROP TABLE copy")
+
+
+def move(file: sqlite3.Connection) -> None:
+    """Move the message at 12 from the first conversation to the end of the second."""
+    row = "SELECT conversation, version FROM toolledger_events WHERE position = 12"
+    key, version = file.execute(row).fetchone()
+    edit(
+        "(conversation, version)",
+        "(2, 1 + (SELECT max(version) FROM toolledger_events WHERE conversation = 2))",
+    )(file)
+    renumber(file, key, version, -1)
 
 
 def swap_seals(file: sqlite3.Connection) -> None:
@@ -142,6 +243,14 @@ FORGERIES: dict[str, tuple[Forgery, list[tuple[str, int, int]]]] = {
     "recorded_at": (edit("recorded_at", "recorded_at + 1"), [("changed", 8, 19)]),
     "occurred_at": (edit("occurred_at", "5"), [("changed", 8, 19)]),
     "event_id": (edit("event_id", "randomblob(16)"), [("changed", 8, 19)]),
+    "salt": (edit("salt", "randomblob(16)"), [("changed", 8, 19)]),
+    "arguments with their fingerprint": (edit_arguments, [("changed", 8, 19)]),
+    "who redacted a payload": (
+        edit("payload", "replace(payload, 'mia', 'ann')", 9),
+        [("changed", 8, 19)],
+    ),
+    "moved": (move, [("changed", 8, 19)]),
+    "inserted": (insert, [("changed", 8, 19)]),
     "tag": (edit("tag", "'note'"), [("changed", 8, 19)]),
     "schema": (edit("schema", "schema + 1"), [("changed", 8, 19)]),
     "two neighbours swapped": (swap, [("changed", 8, 19)]),
@@ -165,13 +274,13 @@ FORGERIES: dict[str, tuple[Forgery, list[tuple[str, int, int]]]] = {
 @pytest.mark.parametrize("name", FORGERIES)
 def test_a_forgery_that_verify_cannot_see_is_named(path: Path, note: str, name: str) -> None:
     """A kept note says that it happened, what kind it is, and between which seals."""
-    assert found(check(SqliteLog(path), note, TRUSTED)) == []
+    assert found(checked(path, note)) == problems(path) == []
     forge, expected = FORGERIES[name]
     with forging(path) as file:
         forge(file)
     if "conversation" not in name or name == "the newest conversation":
         assert problems(path) == []
-    assert found(check(SqliteLog(path), note, TRUSTED)) == expected
+    assert found(checked(path, note)) == expected
 
 
 def test_a_database_that_was_put_back_is_named(path: Path, note: str, tmp_path: Path) -> None:
@@ -183,13 +292,13 @@ def test_a_database_that_was_put_back_is_named(path: Path, note: str, tmp_path: 
         file.execute("UPDATE toolledger_lanes SET position = 15")
         file.execute("DELETE FROM toolledger_seals WHERE size > 7")
     expected = [("seal missing", 0, 0), ("put back", 8, 19)]
-    assert found(check(SqliteLog(old), note, TRUSTED)) == expected
-    write(old, "a", "a", "a")
+    assert found(checked(old, note)) == expected
+    write(old, "a", "a", "a", "a")
     expected = [("seal missing", 0, 0), ("changed", 8, 19)]
-    checked = check(SqliteLog(old), note, TRUSTED)
-    assert found(checked) == expected
-    assert "put back to an older copy and went on" in str(checked.findings[-1])
-    assert (checked.lanes[0].sealed, checked.lanes[0].head) == (19, 21)
+    again = checked(old, note)
+    assert found(again) == expected
+    assert "put back to an older copy and went on" in str(again.findings[-1])
+    assert (again.lanes[0].sealed, again.lanes[0].head) == (19, 22)
 
 
 @pytest.mark.parametrize("column", ["root", "edge", "note", "size"])
@@ -198,11 +307,11 @@ def test_a_stored_seal_that_was_changed_is_not_believed(path: Path, note: str, c
     value = {"root": "x'00'", "edge": "zeroblob(96)", "note": "'x'", "size": "18"}[column]
     with forging(path) as file:
         file.execute(f"UPDATE toolledger_seals SET {column} = {value} WHERE size = 19")  # noqa: S608
-    kinds = [kind for kind, *_ in found(check(SqliteLog(path), note, TRUSTED))]
+    kinds = [kind for kind, *_ in found(checked(path, note))]
     assert kinds == ["seal changed", "seal missing"]
     write(path, "a")
     with pytest.raises((BadNote, SealMismatch)):
-        seal(SqliteLog(path), KEY)
+        sealed(path)
 
 
 def test_a_note_of_another_store_or_key_is_no_proof(path: Path, note: str, tmp_path: Path) -> None:
@@ -210,14 +319,14 @@ def test_a_note_of_another_store_or_key_is_no_proof(path: Path, note: str, tmp_p
     other = tmp_path / "other.db"
     write(other, "a")
     with pytest.raises(SealMismatch, match=r"the note is of store .* open the other"):
-        check(SqliteLog(other), note, TRUSTED)
+        checked(other, note)
     stranger = SigningKey("example.com/agents", bytes(32))
     with pytest.raises(NotSigned, match=r"is not signed by example\.com/agents"):
-        check(SqliteLog(path), note, [stranger.verifier])
+        checked(path, note, [stranger.verifier])
     with pytest.raises(NotSigned, match="is false, so the note was changed"):
-        check(SqliteLog(path), note.replace("\n19\n", "\n18\n"), TRUSTED)
+        checked(path, note.replace("\n19\n", "\n18\n"))
     with pytest.raises(BadNote, match="no signed note"):
-        check(SqliteLog(path), "nothing", TRUSTED)
+        checked(path, "nothing")
 
 
 def test_two_heads_of_one_size_are_named(path: Path, note: str) -> None:
@@ -225,24 +334,50 @@ def test_two_heads_of_one_size_are_named(path: Path, note: str) -> None:
     with forging(path) as file:
         edit("recorded_at", "recorded_at + 1")(file)
         file.execute("DELETE FROM toolledger_seals WHERE size > 7")
-    seal(SqliteLog(path), KEY)
-    assert found(check(SqliteLog(path), note, TRUSTED)) == [
+    sealed(path)
+    assert found(checked(path, note)) == [
         ("forked", 1, 19),
         ("seal missing", 0, 0),
         ("changed", 8, 19),
     ]
 
 
-def test_a_redacted_payload_leaves_every_seal_whole(path: Path, note: str) -> None:
-    """The marker keeps the payload's digest, and the leaf has nothing else of the payload."""
-    log = SqliteLog(path)
-    before = prove(log, "b", 1, TRUSTED)
+def test_a_redaction_leaves_leaf_and_seal_as_they_are(path: Path, note: str) -> None:
+    """Payload, salt and fingerprint go. That nobody has recorded it, `verify` says."""
+    before = proof_of(path, "newest", 2)
+    assert b'"fingerprint":null' in before.leaf
     with closing(sqlite3.connect(path)) as file, file:
-        row = "SELECT position, CAST(payload AS BLOB) FROM toolledger_events"
-        for position, payload in file.execute(row).fetchall():
-            marker = f'{{"redacted":"{payload_digest(payload).hex()}"}}'
-            file.execute(
-                "UPDATE toolledger_events SET payload = ? WHERE position = ?", (marker, position)
-            )
-    assert found(check(log, note, TRUSTED)) == []
-    assert prove(log, "b", 1, TRUSTED) == before
+        columns = "CAST(payload AS BLOB), salt, fingerprint"
+        row = file.execute(f"SELECT {columns} FROM toolledger_events WHERE position = 17")  # noqa: S608
+        payload, *others = row.fetchone()
+        of_payload = stored_digest(payload, *others)
+        assert of_payload is not None
+        marker = whole_marker(of_payload, msgspec.json.decode(payload, type=ToolPending))
+        file.execute(
+            "UPDATE toolledger_events SET payload = ?, salt = NULL, fingerprint = NULL "
+            "WHERE position = 17",
+            (marker.decode(),),
+        )
+    assert found(checked(path, note)) == []
+    assert proof_of(path, "newest", 2) == before
+    assert "it was redacted, and no redaction is recorded" in problems(path)
+
+
+def test_verify_names_a_stored_seal_that_was_changed(path: Path) -> None:
+    """Without a key all is checked but the signature."""
+    edits = {
+        "root = zeroblob(32)": "is not that of its note",
+        "edge = zeroblob(96)": "is not that of its note",
+        "size = 18": "is not that of its note",
+        "note = 'x'": "not a text, an empty line",
+        "lane = 5": "is not that of its note",
+        "previous = 6": "at 6 is missing",
+    }
+    for values, problem in edits.items():
+        copy = Path(shutil.copy(path, f"{path}-copy"))
+        with closing(sqlite3.connect(copy)) as file, file:
+            file.execute(f"UPDATE toolledger_seals SET {values} WHERE previous = 7")  # noqa: S608
+        assert any(problem in each for each in problems(copy)), values
+    with closing(sqlite3.connect(path)) as file, file:
+        file.execute("DELETE FROM toolledger_seals WHERE previous = 0")
+    assert problems(path) == ["the seal of lane 0 at 7 is missing"]

@@ -17,9 +17,9 @@ from eventstore.seals.merkle import (
     inclusion_ranges,
     is_consistent,
     is_included,
-    leaf_hash,
     range_roots,
 )
+from eventstore.storage.leaves import leaf_hash
 
 ENTRIES = [
     bytes.fromhex(text)

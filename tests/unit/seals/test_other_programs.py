@@ -10,13 +10,12 @@ import os
 import shutil
 import subprocess
 from base64 import b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from threading import Thread
 
 import pytest
-from support.sealable_sqlite import SqliteLog
 from support.time_authority import TimeAuthority
 
 from eventstore import EventStore
@@ -32,8 +31,7 @@ from eventstore.seals import (
     seal,
 )
 from eventstore.seals.checkpoints import opened
-from eventstore.seals.leaf import leaf_of
-from eventstore.seals.sealable_log import SealedRow
+from eventstore.storage.leaves import SealedRow, leaf_of
 
 stamps = pytest.importorskip("eventstore.seals.time_stamps", exc_type=ImportError)
 
@@ -45,15 +43,14 @@ Run = Callable[..., bool]
 
 
 @pytest.fixture(scope="module")
-def log(tmp_path_factory: pytest.TempPathFactory) -> SqliteLog:
-    """Return a log of 13 events, sealed at 6 and 13."""
-    path = tmp_path_factory.mktemp("seals") / "agent.db"
-    for numbers in (range(6), range(6, 13)):
-        with EventStore.open(f"sqlite:///{path}") as store:
+def log() -> Iterator[EventStore]:
+    """Yield a log of 13 events, sealed at 6 and 13."""
+    with EventStore.open("sqlite://") as store:
+        for numbers in (range(6), range(6, 13)):
             for number in numbers:
                 store.conversation(f"c{number % 2}").add_message("user", f"message {number}")
-        seal(SqliteLog(path), KEY)
-    return SqliteLog(path)
+            store.seal(KEY)
+        yield store
 
 
 @pytest.fixture
@@ -76,9 +73,9 @@ def tlog(tmp_path: Path) -> Run:
     return run
 
 
-def test_aics_tlog_takes_notes_and_proofs(log: SqliteLog, tlog: Run) -> None:
+def test_aics_tlog_takes_notes_and_proofs(log: EventStore, tlog: Run) -> None:
     """A program of others verifies the note, an event's proof, and one of consistency."""
-    old, new = log.seals(0)
+    old, new = log.sealable_log.seals(0)
     origin = Checkpoint.parse(new.note.partition("\n\n")[0] + "\n").origin
     note = ("verify-checkpoint", "--note", "note", "--log-key", VKEY, "--origin", origin)
     assert tlog(*note, note=new.note)
@@ -99,13 +96,13 @@ def test_aics_tlog_takes_notes_and_proofs(log: SqliteLog, tlog: Run) -> None:
 
 
 def test_aics_tlog_builds_the_same_tree_from_the_leaves(
-    log: SqliteLog, tlog: Run, tmp_path: Path
+    log: EventStore, tlog: Run, tmp_path: Path
 ) -> None:
     """The entries of a lane, one a line, are all that a stranger needs in order to recompute it."""
-    rows = [row for row in log.sealable_rows(0) if isinstance(row, SealedRow)]
+    rows = [row for row in log.sealable_log.sealable_rows(0, 0, 13) if isinstance(row, SealedRow)]
     leaves = b"".join(leaf_of(row) + b"\n" for row in rows)
     assert tlog("build-tiles", "--leaves", "leaves", "--out", "tiles", leaves=leaves)
-    _, new = log.seals(0)
+    _, new = log.sealable_log.seals(0)
     words = ("verify-inclusion", "--index", 12, "--log-key", VKEY, "--tiles", "tiles")
     last = ("--leaf-line", 13, "--leaves-file", "leaves")
     assert tlog(*words, *last, "--checkpoint", "note", note=new.note)
@@ -119,7 +116,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> TimeAuthority:
 
 
 def test_openssl_takes_the_time_stamp_of_a_note(
-    log: SqliteLog, authority: TimeAuthority, tmp_path: Path
+    log: EventStore, authority: TimeAuthority, tmp_path: Path
 ) -> None:
     """Note and stamp lie beside each other, and stand for the time at which they were made."""
     anchor = stamps.TimeStampAnchor(authority, FolderStore(tmp_path), "notes/")
@@ -141,7 +138,7 @@ def test_openssl_takes_the_time_stamp_of_a_note(
 
 
 def test_an_answer_to_another_question_is_no_stamp(
-    log: SqliteLog, authority: TimeAuthority, tmp_path: Path
+    log: EventStore, authority: TimeAuthority, tmp_path: Path
 ) -> None:
     """An old answer, one of a stranger's authority, and a refusal keep the note to be offered."""
     other = TimeAuthority(tmp_path / "other")

@@ -1,4 +1,4 @@
-"""The leaf of an event: the entry by which it stands in the tree of its lane.
+"""The leaf of an event: the entry by which it stands in the sealed tree of its lane.
 
 1. The entry is one line of JSON in ASCII without blanks, and without an end of line. Its members
    have this order: `leaf` (the number of this form), `position`, `tenant`, `conversation`,
@@ -7,32 +7,63 @@
    1970 UTC. What an event does not have is null. In texts the characters outside of U+0020 to
    U+007E are escaped as Python's `json.dumps` does.
 2. `payload` is the payload's digest as the chain has it, and never the payload: a redaction keeps
-   it, and so the leaf. Its length is free: 16 bytes of BLAKE2b today, with or without a salt, and
-   as many as a later form of it has. `chain` is the event's digest in the chain.
+   it, and so the leaf. It has 32 bytes where the row was written with a salt, and 16 otherwise.
+   One of 32 bytes covers the fingerprint, which is null in the entry then: a redaction may delete
+   it, and it would let a guess at the arguments be confirmed. `chain` is the event's digest in the
+   chain.
 3. One entry is the leaf of one row alone: each value has one text, and each text is read as one
    value. `read_leaf` takes nothing that `leaf_of` does not write.
-4. The event at position N is the leaf with the index N - 1. So a lane without gaps is the tree.
+4. The hash of a leaf is that of RFC 6962: SHA-256 over 0x00 and the entry. The event at position N
+   is the leaf with the index N - 1. So a lane without gaps is the tree.
 5. A row of which only the hash of its leaf was kept, because it was archived, counts by that hash.
 
 Why not the chain's digest alone: it has 16 bytes, and the writer of the log may look for two rows
 with equal digests beforehand, at a cost of 2**64. A seal is there against the writer. So SHA-256
-takes every column anew, and a collision needs the digest of the payload alone to collide; it has
-full strength as soon as that digest has 32 bytes. And a line can be read: a stranger sees what is
-proven, recomputes the payload's digest, and may build the tree with another's program, which takes
-entries line by line.
+takes every column anew, and a collision needs the digest of the payload alone to collide, which has
+full strength at 32 bytes. And a line can be read: a stranger sees what is proven, recomputes the
+payload's digest, and may build the tree with another's program, which takes entries line by line.
 """
 
 from __future__ import annotations
 
 import json
+from hashlib import sha256
 from itertools import product
-from typing import cast
+from typing import NamedTuple, cast
 
-from eventstore.seals.errors import BadNote
-from eventstore.seals.merkle import HASH_BYTES, leaf_hash
-from eventstore.seals.sealable_log import ArchivedRow, SealedRow
+from eventstore.domain.redaction import SALTED_DIGEST_BYTES
+
+HASH_BYTES = 32
 
 _FORM = 1
+
+
+class SealedRow(NamedTuple):
+    """An event as it is stored; a damaged row may hold a value of any type."""
+
+    position: int
+    tenant: object
+    conversation: object
+    version: object
+    event_id: object
+    recorded_at: object
+    occurred_at: object
+    tag: object
+    schema: object
+    fingerprint: object
+    """None where the digest of the payload covers it."""
+    payload: object
+    """The digest of the payload; of a redacted one, that which its marker keeps."""
+    chain: object
+    """Its digest in the chain."""
+
+
+class ArchivedRow(NamedTuple):
+    """An event that was archived and removed: only the hash of its leaf is left."""
+
+    position: int
+    hash: object
+
 
 _TYPES = (int, str, str, int, bytes, int, int, str, int, bytes, bytes, bytes)
 _OPTIONAL = ("occurred_at", "fingerprint")
@@ -46,6 +77,7 @@ _SOUND = frozenset(product(*_ALLOWED))
 _SoundRow = tuple[int, str, str, int, bytes, int, int | None, str, int, bytes | None, bytes, bytes]
 
 _text = json.JSONEncoder().encode
+_of_leaf = sha256(b"\0")
 
 
 class Unsealable(ValueError):
@@ -55,6 +87,13 @@ class Unsealable(ValueError):
         super().__init__(f"the event at position {position} has no valid {member}")
         self.position = position
         self.member = member
+
+
+def leaf_hash(entry: bytes) -> bytes:
+    """Return the hash of the leaf with this entry."""
+    hash_ = _of_leaf.copy()
+    hash_.update(entry)
+    return hash_.digest()
 
 
 def hash_of(row: SealedRow | ArchivedRow) -> bytes:
@@ -83,6 +122,8 @@ def leaf_of(row: SealedRow) -> bytes:
     sound = cast("_SoundRow", row)
     position, tenant, conversation, version, event_id, recorded_at, occurred_at, *_ = sound
     tag, schema, fingerprint, payload, chain = sound[7:]
+    if fingerprint is not None and len(payload) == SALTED_DIGEST_BYTES:
+        raise Unsealable(position, "fingerprint")
     return (
         f'{{"leaf":{_FORM},"position":{position},"tenant":{_text(tenant)},'
         f'"conversation":{_text(conversation)},"version":{version},"event_id":"{event_id.hex()}",'
@@ -94,13 +135,8 @@ def leaf_of(row: SealedRow) -> bytes:
     ).encode("ascii")
 
 
-def read_leaf(entry: bytes) -> SealedRow:
-    """Return the row that an entry is the leaf of.
-
-    Raises:
-        BadNote: it is the entry of no row.
-    """
-    row = None
+def read_leaf(entry: bytes) -> SealedRow | None:
+    """Return the row that an entry is the leaf of; None for what is the entry of no row."""
     try:
         members = json.loads(entry)
         row = SealedRow(
@@ -117,9 +153,6 @@ def read_leaf(entry: bytes) -> SealedRow:
             bytes.fromhex(members["payload"]),
             bytes.fromhex(members["chain"]),
         )
-        is_whole = leaf_of(row) == entry
+        return row if leaf_of(row) == entry else None
     except (KeyError, RecursionError, TypeError, ValueError):
-        is_whole = False
-    if row is None or not is_whole:
-        raise BadNote(f"the leaf is no event's entry of form {_FORM}: take it as it was written")
-    return row
+        return None

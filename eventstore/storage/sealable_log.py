@@ -6,41 +6,19 @@ Nothing of it is part of an append. Rows are those of all tenants: a seal covers
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import msgspec
 
-
-class SealedRow(NamedTuple):
-    """An event as it is stored; a damaged row may hold a value of any type."""
-
-    position: int
-    tenant: object
-    conversation: object
-    version: object
-    event_id: object
-    recorded_at: object
-    occurred_at: object
-    tag: object
-    schema: object
-    fingerprint: object
-    payload: object
-    """The digest of the payload; of a redacted one, that which its marker keeps."""
-    chain: object
-    """Its digest in the chain."""
-
-
-class ArchivedRow(NamedTuple):
-    """An event that was archived and removed: only the hash of its leaf is left."""
-
-    position: int
-    hash: object
+from eventstore.storage.leaves import ArchivedRow, SealedRow
 
 
 class Seal(msgspec.Struct, frozen=True):
     """The head of a lane's tree as it is stored, with all that is needed to go on from it."""
 
     lane: int
+    previous: int
+    """The size of the lane's seal before it; 0 of the first one."""
     size: int
     """The events that it covers: those at the positions from 1 to `size`."""
     root: bytes
@@ -62,15 +40,14 @@ class SealableLog(Protocol):
         """Return the last position of each lane, by the lane's counter."""
         ...
 
-    def sealable_rows(
-        self, lane: int, after: int = 0, until: int | None = None
-    ) -> Iterator[SealedRow | ArchivedRow]:
-        """Yield the rows of a lane at the positions after one, of all tenants, in bounded memory.
+    def sealable_rows(self, lane: int, after: int, until: int) -> Iterator[SealedRow | ArchivedRow]:
+        """Yield the rows of a lane at the positions after one and up to another, of all tenants.
 
-        They come in the order of positions. With `until`, none comes after that position. Bytes are
-        `bytes`, texts `str`. What a damaged row holds is passed on as it is: text that is not UTF-8
-        as bytes, tenant and conversation as None where the conversation is not listed. A row that
-        is missing is left out.
+        They come in the order of positions, in bounded memory, and no crash of the database takes
+        them back. Bytes are `bytes`, texts `str`. What a damaged row holds is passed on as it is:
+        text that is not UTF-8 as bytes, tenant and conversation as None where the conversation is
+        not listed. A row that is missing is left out. `until` is no higher than the lane's counter
+        was: up to there nothing is appended meanwhile, only archived.
         """
         ...
 
@@ -78,18 +55,31 @@ class SealableLog(Protocol):
         """Return lane and position of an event of the tenant; None where there is none."""
         ...
 
+    def sealed_lanes(self) -> set[int]:
+        """Return the lanes that have seals."""
+        ...
+
     def seals(self, lane: int) -> Iterator[Seal]:
-        """Yield the stored seals of a lane, the smallest first."""
+        """Yield the stored seals of a lane, the smallest first; a damaged one may hold anything."""
         ...
 
     def last_seal(self, lane: int) -> Seal | None:
         """Return the stored seal of a lane with the greatest size; None where there is none."""
         ...
 
-    def add_seal(self, seal: Seal, after: int) -> bool:
-        """Store a seal for good, if the last one of its lane has the size `after` (0 for none).
+    def add_seal(self, seal: Seal) -> bool:
+        """Store a seal for good, if no seal of its lane comes after the same one.
 
         Return whether it was stored: False, and nothing is stored, where another process was first.
-        A unique key over the lane and `after` is enough, for seals are never removed.
+        A unique key over the lane and `previous` is enough, for seals are never removed.
         """
+        ...
+
+
+class SealableStore(Protocol):
+    """What has a log that can be sealed, as an `EventStore` does."""
+
+    @property
+    def sealable_log(self) -> SealableLog:
+        """The log as it is sealed."""
         ...
