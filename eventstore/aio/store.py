@@ -12,7 +12,7 @@ cancelled earlier appends nothing. Nothing of a task continues after it has ende
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Generator
+from collections.abc import AsyncIterator, Callable, Collection, Generator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, Self, Unpack
 
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from eventstore.aio.session import AsyncSession
     from eventstore.policies.prices import Prices
     from eventstore.redaction.redact import Chosen, Redaction, Said
+    from eventstore.seals import Anchor, Seal, SigningKey, VerifierKey
 
 
 class Opening:
@@ -217,6 +218,18 @@ class AsyncEventStore:
     def redactions(self) -> AsyncIterator[Recorded]:
         """Return the events that record redactions, of all conversations."""
         return Reading(self.session, self._store.redactions())
+
+    async def seal(
+        self,
+        key: SigningKey,
+        *,
+        anchors: Sequence[Anchor] = (),
+        trusted: Collection[VerifierKey] = (),
+    ) -> list[Seal]:
+        """Sign what the log holds now; see `EventStore.seal`."""
+        return await self.session.call(
+            lambda: self._store.seal(key, anchors=anchors, trusted=trusted)
+        )
 
     async def accept_loss(self) -> None:
         """Record that the log was put back to an older state; see `EventStore.accept_loss`."""
