@@ -8,14 +8,11 @@ from collections.abc import Callable, Collection
 from contextlib import closing
 from pathlib import Path
 
-import msgspec
 import pytest
 from support.careful_forger import forging
 
-from eventstore import EventStore, ToolPending
-from eventstore.domain.events import PayloadsRedacted, RedactedPayload
+from eventstore import EventStore
 from eventstore.domain.fingerprint import digest
-from eventstore.domain.redaction import marker_digest, whole_marker
 from eventstore.seals import (
     BadNote,
     Checked,
@@ -27,7 +24,6 @@ from eventstore.seals import (
     check,
     prove,
 )
-from eventstore.storage.chain import stored_digest
 from eventstore.testing import message
 
 KEY = SigningKey("example.com/agents", bytes(range(32)))
@@ -82,22 +78,9 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def redact(path: Path) -> None:
     """Append a message to a conversation, and let mia redact it."""
-    secret = message("the secret")
     with EventStore.open(f"sqlite:///{path}") as store:
-        (there,) = store.conversation("a").append(secret)
-    with closing(sqlite3.connect(path)) as file, file:
-        columns = "CAST(payload AS BLOB), salt, fingerprint"
-        row = file.execute(f"SELECT {columns} FROM toolledger_events WHERE position = 8")  # noqa: S608
-        of_payload = stored_digest(*row.fetchone())
-        assert of_payload is not None
-        marker = whole_marker(of_payload, secret)
-        file.execute(
-            "UPDATE toolledger_events SET payload = ?, salt = NULL WHERE position = 8",
-            (marker.decode(),),
-        )
-    with EventStore.open(f"sqlite:///{path}") as store:
-        gone = RedactedPayload(there.version, marker_digest(marker))
-        store.conversation("a").append(PayloadsRedacted("mia", (gone,)))
+        (there,) = store.conversation("a").append(message("the secret"))
+        store.redact("a", by="mia", versions=[there.version])
 
 
 @pytest.fixture
@@ -343,24 +326,18 @@ def test_two_heads_of_one_size_are_named(path: Path, note: str) -> None:
 
 
 def test_a_redaction_leaves_leaf_and_seal_as_they_are(path: Path, note: str) -> None:
-    """Payload, salt and fingerprint go. That nobody has recorded it, `verify` says."""
+    """Payload, salt and fingerprint go. Where nobody has recorded it, `verify` says so."""
     before = proof_of(path, "newest", 2)
     assert b'"fingerprint":null' in before.leaf
-    with closing(sqlite3.connect(path)) as file, file:
-        columns = "CAST(payload AS BLOB), salt, fingerprint"
-        row = file.execute(f"SELECT {columns} FROM toolledger_events WHERE position = 17")  # noqa: S608
-        payload, *others = row.fetchone()
-        of_payload = stored_digest(payload, *others)
-        assert of_payload is not None
-        marker = whole_marker(of_payload, msgspec.json.decode(payload, type=ToolPending))
-        file.execute(
-            "UPDATE toolledger_events SET payload = ?, salt = NULL, fingerprint = NULL "
-            "WHERE position = 17",
-            (marker.decode(),),
-        )
-    assert found(checked(path, note)) == []
+    with EventStore.open(f"sqlite:///{path}") as store:
+        store.redact("newest", by="mia", whole=True)
+    assert found(checked(path, note)) == problems(path) == []
     assert proof_of(path, "newest", 2) == before
-    assert "it was redacted, and no redaction is recorded" in problems(path)
+    with closing(sqlite3.connect(path)) as file, file:
+        file.execute("DELETE FROM toolledger_events WHERE position > 19")
+        file.execute("UPDATE toolledger_lanes SET position = 19")
+    assert found(checked(path, note)) == []
+    assert set(problems(path)) == {"it was redacted, and no redaction is recorded"}
 
 
 def test_verify_names_a_stored_seal_that_was_changed(path: Path) -> None:
