@@ -24,8 +24,9 @@ from eventstore.seals.errors import (
 )
 from eventstore.seals.findings import Finding
 from eventstore.seals.keys import SigningKey, VerifierKey
+from eventstore.seals.openings import Opening, openings
 from eventstore.seals.proofs import Consistency, Inclusion
-from eventstore.seals.proving import prove, prove_since
+from eventstore.seals.proving import prove, prove_all, prove_since
 from eventstore.seals.sealer import Sealer, SealingPace
 from eventstore.seals.sealing import seal
 from eventstore.seals.stored_seals import seal_problems
@@ -50,6 +51,7 @@ __all__ = [
     "NotSigned",
     "ObjectAnchor",
     "ObjectStore",
+    "Opening",
     "Seal",
     "SealError",
     "SealMismatch",
@@ -62,7 +64,9 @@ __all__ = [
     "StampRefused",
     "VerifierKey",
     "check",
+    "openings",
     "prove",
+    "prove_all",
     "prove_since",
     "seal",
     "seal_problems",

@@ -118,25 +118,27 @@ def consistency_ranges(old: int, new: int) -> list[Range]:
     return found[::-1]
 
 
-def range_roots(ranges: Sequence[Range], leaves: Iterable[bytes]) -> list[bytes]:
-    """Return the roots of ranges that do not overlap, over the hashes of all leaves, read once.
+def range_roots(ranges: Iterable[Range], leaves: Iterable[bytes]) -> dict[Range, bytes]:
+    """Return the root of each range, over the hashes of all leaves, which are read once.
 
     Raises:
         ValueError: there are fewer leaves than the ranges cover.
     """
-    edges = {each: Edge() for each in ranges}
-    waiting = sorted(ranges, reverse=True)
+    waiting = sorted(set(ranges), reverse=True)
+    growing: dict[Range, Edge] = {}
+    roots: dict[Range, bytes] = {}
     for index, leaf in enumerate(leaves):
-        if not waiting:
-            break
-        start, end = waiting[-1]
-        if index >= start:
-            edges[start, end].add(leaf)
-        if index + 1 == end:
-            waiting.pop()
-    if waiting:
-        raise ValueError(f"there are fewer leaves than {waiting[0][1]}")
-    return [edges[each].root() for each in ranges]
+        while waiting and waiting[-1][0] == index:
+            growing[waiting.pop()] = Edge()
+        for edge in growing.values():
+            edge.add(leaf)
+        for each in [each for each in growing if each[1] == index + 1]:
+            roots[each] = growing.pop(each).root()
+    if waiting or growing:
+        raise ValueError(
+            f"there are fewer leaves than {max(end for _, end in [*waiting, *growing])}"
+        )
+    return roots
 
 
 def is_included(leaf: bytes, index: int, size: int, path: Sequence[bytes], root: bytes) -> bool:

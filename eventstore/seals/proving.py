@@ -39,24 +39,34 @@ def prove(
         )
     lane, position = place
     note = _newest_note(log, lane)
-    head = opened(note, trusted)
-    if head.size < position:
+    size = opened(note, trusted).size
+    if size < position:
         raise NotSealed(
             f"version {version} of conversation {conversation_id!r} is at position {position}, and "
-            f"lane {lane} is sealed up to {head.size}: seal the log, then prove it"
+            f"lane {lane} is sealed up to {size}: seal the log, then prove it"
         )
-    kept: list[SealedRow] = []
-    ranges = inclusion_ranges(position - 1, head.size)
-    path = range_roots(ranges, _hashes(log, lane, head.size, position, kept))
-    if not kept:
+    proof = _proofs(log, lane, [position], note, trusted).get(position)
+    if proof is None:
         raise NotSealed(
             f"the event at position {position} of lane {lane} was archived: take its proof from "
             "the archive"
         )
-    proof = Inclusion(leaf_of(kept[0]), position - 1, tuple(path), note)
-    with _of_this_log(head):
-        proof.check(trusted)
     return proof
+
+
+def prove_all(
+    store: SealableStore, lane: int, positions: Collection[int], trusted: Collection[VerifierKey]
+) -> dict[int, Inclusion]:
+    """Return the proofs of events of a lane, by their positions; the lane is read once.
+
+    Those after the last seal, and those that were archived, have none.
+
+    Raises:
+        NotSealed: the lane has no seal.
+        SealMismatch: the log is not what was sealed.
+    """
+    log = store.sealable_log
+    return _proofs(log, lane, positions, _newest_note(log, lane), trusted)
 
 
 def prove_since(
@@ -81,11 +91,34 @@ def prove_since(
             "the note"
         )
     ranges = consistency_ranges(old.size, new.size)
-    path = range_roots(ranges, _hashes(log, lane, new.size) if ranges else ())
-    proof = Consistency(old.size, tuple(path), note)
+    roots = range_roots(ranges, _hashes(log, lane, new.size) if ranges else ())
+    proof = Consistency(old.size, tuple(roots[each] for each in ranges), note)
     with _of_this_log(new):
         proof.check(old_note, trusted)
     return proof
+
+
+def _proofs(
+    log: SealableLog,
+    lane: int,
+    positions: Collection[int],
+    note: str,
+    trusted: Collection[VerifierKey],
+) -> dict[int, Inclusion]:
+    """Return the proofs of those events that the note covers, and that are still in the log."""
+    head = opened(note, trusted)
+    kept: dict[int, SealedRow | None] = dict.fromkeys(at for at in positions if at <= head.size)
+    ranges = {at: inclusion_ranges(at - 1, head.size) for at in kept}
+    wanted = {each for some in ranges.values() for each in some}
+    roots = range_roots(wanted, _hashes(log, lane, head.size, kept)) if kept else {}
+    proofs: dict[int, Inclusion] = {}
+    for at, row in kept.items():
+        if row is not None:
+            path = tuple(roots[each] for each in ranges[at])
+            proofs[at] = Inclusion(leaf_of(row), at - 1, path, note)
+            with _of_this_log(head):
+                proofs[at].check(trusted)
+    return proofs
 
 
 @contextmanager
@@ -108,20 +141,16 @@ def _newest_note(log: SealableLog, lane: int) -> str:
 
 
 def _hashes(
-    log: SealableLog,
-    lane: int,
-    size: int,
-    wanted: int | None = None,
-    kept: list[SealedRow] | None = None,
+    log: SealableLog, lane: int, size: int, kept: dict[int, SealedRow | None] | None = None
 ) -> Iterator[bytes]:
-    """Yield the hashes of the leaves up to a size, and keep the row at one position."""
+    """Yield the hashes of the leaves up to a size, and keep the rows whose positions are given."""
     end = 0
     for row in log.sealable_rows(lane, 0, size):
         if row.position != end + 1:
             break
         end = row.position
-        if kept is not None and end == wanted and isinstance(row, SealedRow):
-            kept.append(row)
+        if kept is not None and end in kept and isinstance(row, SealedRow):
+            kept[end] = row
         try:
             yield hash_of(row)
         except Unsealable as error:

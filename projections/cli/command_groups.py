@@ -20,6 +20,7 @@ from projections.cli.commands.pytest_ import pytest_
 from projections.cli.commands.redact import redact
 from projections.cli.commands.replay import replay, tail
 from projections.cli.commands.report import report
+from projections.cli.commands.seal import prove, seal, seal_key
 from projections.cli.commands.search import search
 from projections.cli.commands.serve import serve
 from projections.cli.commands.settle import doubts, settle
@@ -129,6 +130,23 @@ GROUPS = {
             redact,
             "the content of events that are stored",
             "toolledger redact support-42 --call call_2 --path arguments.card --by mia",
+        ),
+    ),
+    "Prove": (
+        Listed(
+            seal_key,
+            "a key that signs what the log holds",
+            "toolledger seal-key example.com/agents seal.key",
+        ),
+        Listed(
+            seal,
+            "sign what the log holds, for others to check",
+            "toolledger seal --key seal.key --anchor /mnt/worm/notes",
+        ),
+        Listed(
+            prove,
+            "a proof of one event, or that nothing before was changed",
+            "toolledger prove support-42 7 --key 'example.com/agents+…' -o event.tlog-proof",
         ),
     ),
     "Operate": (

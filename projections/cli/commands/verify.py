@@ -6,14 +6,20 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
 
 from eventstore import EventStore, PayloadsRedacted, StoreCorrupt, UnknownEvent
-from projections.cli.options import URL, Json, Url, open_store
+from projections.cli.commands.seal import VerifierKeys, given_keys, read_note
+from projections.cli.options import URL, Json, Url, file_name, open_store
 from projections.cli.output import complain, print_json, say
 from projections.formatting import plural
+
+if TYPE_CHECKING:
+    from eventstore.seals import Checked
 
 MAX_LISTED = 20
 """Findings that are listed for people; `--json` has all."""
@@ -37,18 +43,43 @@ class LogDefect(msgspec.Struct, frozen=True):
         )
 
     def __str__(self) -> str:
-        place = "the file" if self.lane is None else f"lane {self.lane} position {self.position}"
+        place = "the file" if self.lane is None else f"lane {self.lane}"
+        if self.position is not None:
+            place += f" position {self.position}"
         if self.conversation_id is not None:
             place = f"conversation {self.conversation_id!r} version {self.version}, {place}"
         return f"{place}: {self.problem}"
 
 
-def verify(url: Url = URL, *, as_json: Json = False) -> None:
-    """Check digests, gaps, transitions and heads; name the first bad event."""
+def verify(
+    kept: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--note",
+            metavar="FILE",
+            parser=file_name,
+            help="Notes of seals, as an anchor has kept them; may be repeated.",
+        ),
+    ] = None,
+    key: VerifierKeys = None,
+    url: Url = URL,
+    *,
+    as_json: Json = False,
+) -> None:
+    """Check digests, gaps, transitions and heads; name the first bad event.
+
+    With --note and --key the log is compared with what was sealed, which names what the writer of
+    the log could hide, too.
+    """
     with open_store(url) as store:
+        sealed = _against_notes(store, kept, key) if kept else None
         found = sorted(_defects(store), key=lambda item: item.order)
+        if sealed is not None:
+            found += [
+                LogDefect(each.problem, each.lane, each.first or None) for each in sealed.findings
+            ]
         events, conversations = _counts(store) if not found else (None, None)
-        notes = [*_unchecked(store), *_redacted(store), *_notes(url)]
+        notes = [*_unchecked(store), *_redacted(store), *_unsealed(sealed), *_notes(url)]
     if as_json:
         print_json(
             {
@@ -58,6 +89,7 @@ def verify(url: Url = URL, *, as_json: Json = False) -> None:
                 "events": events,
                 "conversations": conversations,
                 "notes": notes,
+                "sealed": None if sealed is None else sealed.lanes,
             }
         )
     elif not found:
@@ -72,6 +104,28 @@ def verify(url: Url = URL, *, as_json: Json = False) -> None:
         say(f"and {len(found) - MAX_LISTED:,} more (--json)")
     complain(f"the log is damaged ({len(found):,} findings); the first bad event: {found[0]}")
     raise typer.Exit(1)
+
+
+def _against_notes(store: EventStore, files: list[Path], keys: list[str] | None) -> Checked:
+    from eventstore.seals import check
+
+    trusted = given_keys(keys)
+    return check(store, "\n\n".join(map(read_note, files)), trusted)
+
+
+def _unsealed(sealed: Checked | None) -> Iterator[str]:
+    """Yield what the notes say, and of what they say nothing."""
+    if sealed is None:
+        return
+    for each in sealed.lanes:
+        if not each.findings:
+            after = max(each.head - each.sealed, 0)
+            yield (
+                f"lane {each.lane} is what was sealed up to position {each.sealed:,}; "
+                f"{plural(after, 'event')} after it can be checked by the chain alone"
+            )
+    for lane in sealed.without_note:
+        yield f"no note is of lane {lane}: nothing is known of it but the chain"
 
 
 def _defects(store: EventStore) -> Iterator[LogDefect]:
