@@ -10,6 +10,7 @@ from typer.core import TyperGroup
 from projections.cli.commands.accept_loss import accept_loss
 from projections.cli.commands.approve import approvals, approve, reject
 from projections.cli.commands.archive import backup, export, restore
+from projections.cli.commands.bundle import bundle
 from projections.cli.commands.check import check
 from projections.cli.commands.demo import demo
 from projections.cli.commands.diff import diff
@@ -147,6 +148,11 @@ GROUPS = {
             prove,
             "a proof of one event, or that nothing before was changed",
             "toolledger prove support-42 7 --key 'example.com/agents+…' -o event.tlog-proof",
+        ),
+        Listed(
+            bundle,
+            "events with their proofs, as a folder for an auditor",
+            "toolledger bundle audit support-42 --key 'example.com/agents+…'",
         ),
     ),
     "Operate": (

@@ -389,6 +389,7 @@ SEALS = [
     "StampRefused",
     "VerifierKey",
     "check",
+    "leaf_of",
     "openings",
     "prove",
     "prove_all",

@@ -1,0 +1,200 @@
+"""A bundle: chosen events with their proofs, for a person who does not trust the log's owner.
+
+1. Chosen are conversations, a span of time, or both: the events that were recorded in the span.
+2. `events.jsonl` has a line for each event: its leaf, the path to the root of the newest seal, the
+   name of the note, and the payload with its salt. A payload that was redacted is null. An event
+   after the last seal has no path.
+3. The folder appears as a whole, and takes the place of nothing.
+4. `check.py` in it checks every line with the verifier key, and needs nothing of this library.
+"""
+
+from __future__ import annotations
+
+import shutil
+from base64 import b64encode
+from collections.abc import Collection, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from eventstore.seals import NotSealed, SealedRow, leaf_of, openings, prove_all
+from projections.audit.about import Bundle, about
+from projections.audit.decisions import Decision, decisions
+from projections.formatting import slug
+
+if TYPE_CHECKING:
+    from eventstore import EventStore, Recorded
+    from eventstore.seals import Inclusion, Opening, VerifierKey
+
+
+class Span(NamedTuple):
+    """A span of time, in microseconds since 1970 UTC: from one moment to before another."""
+
+    start: int | None = None
+    end: int | None = None
+
+    def has(self, at: int) -> bool:
+        """Return whether a moment is in it."""
+        return (self.start is None or at >= self.start) and (self.end is None or at < self.end)
+
+
+class _Proven(NamedTuple):
+    """The proofs of the chosen events by lane and position, and the notes by lane."""
+
+    paths: dict[tuple[int, int], Inclusion]
+    notes: dict[int, str]
+
+
+def write_bundle(
+    store: EventStore,
+    folder: Path,
+    conversation_ids: Sequence[str],
+    trusted: Collection[VerifierKey],
+    span: Span | None = None,
+) -> Bundle:
+    """Write a bundle of conversations to a new folder; return what it holds.
+
+    Raises:
+        ValueError: the folder exists, or no event was chosen.
+        NotSigned: a stored seal is not signed by a trusted key.
+        SealMismatch: the log is not what was sealed.
+    """
+    if folder.exists():
+        raise ValueError(f"{folder} exists: name a new folder")
+    chosen = {
+        name: versions
+        for name in conversation_ids
+        if (versions := _chosen(store, name, span or Span()))
+    }
+    if not chosen:
+        raise ValueError("no event was recorded there: choose other conversations or another time")
+    with _whole_folder(folder) as part:
+        return _Writer(store, part, _proven(store, chosen, trusted)).write(chosen, trusted)
+
+
+def _chosen(store: EventStore, name: str, span: Span) -> list[Recorded]:
+    return [each for each in store.conversation(name).events() if span.has(each.recorded_at)]
+
+
+def _proven(
+    store: EventStore,
+    chosen: Mapping[str, Sequence[Recorded]],
+    trusted: Collection[VerifierKey],
+) -> _Proven:
+    positions: dict[int, set[int]] = {}
+    for events in chosen.values():
+        for each in events:
+            positions.setdefault(each.lane, set()).add(each.position)
+    paths: dict[tuple[int, int], Inclusion] = {}
+    notes: dict[int, str] = {}
+    for lane, some in sorted(positions.items()):
+        try:
+            proofs = prove_all(store, lane, some, trusted)
+        except NotSealed:
+            continue
+        for position, proof in proofs.items():
+            paths[lane, position] = proof
+            notes[lane] = proof.note
+    return _Proven(paths, notes)
+
+
+class _Writer:
+    """Writes the files of a bundle."""
+
+    def __init__(self, store: EventStore, folder: Path, proven: _Proven) -> None:
+        self._store = store
+        self._folder = folder
+        self._proven = proven
+
+    def write(
+        self, chosen: Mapping[str, Sequence[Recorded]], trusted: Collection[VerifierKey]
+    ) -> Bundle:
+        """Write all files; return what they hold."""
+        made: list[Decision] = []
+        count = proven = redacted = 0
+        with (self._folder / "events.jsonl").open("wb") as file:
+            for name, events in chosen.items():
+                opened = {each.version: each for each in openings(self._store, name)}
+                for recorded in events:
+                    opening = opened.get(recorded.version)
+                    is_proven = (recorded.lane, recorded.position) in self._proven.paths
+                    file.write(msgspec.json.encode(self._line(recorded, opening)) + b"\n")
+                    count, proven = count + 1, proven + is_proven
+                    redacted += opening is None
+                made += decisions(events)
+        for lane, note in self._proven.notes.items():
+            self._file(f"notes/lane-{lane}.note", note.encode())
+        (self._folder / "notes").mkdir(exist_ok=True)
+        redactions = [each for each in made if each.what == "redacted"]
+        self._file("decisions.json", _pretty(made))
+        self._file("redactions.json", _pretty(redactions))
+        self._pages(chosen)
+        check = Path(__file__).with_name("check.py").read_bytes()
+        self._file("check.py", check)
+        bundle = Bundle(len(chosen), count, proven, redacted, len(made))
+        keys = [str(key) for key in trusted]
+        self._file("README.md", about(bundle, self._store.sealable_log.epoch, keys).encode())
+        self._file("manifest.json", _pretty(self._manifest(bundle, list(chosen), keys)))
+        return bundle
+
+    def _line(self, recorded: Recorded, opening: Opening | None) -> dict[str, object]:
+        proof = self._proven.paths.get((recorded.lane, recorded.position))
+        return {
+            "leaf": (self._leaf(recorded) if proof is None else proof.leaf).decode(),
+            "note": None if proof is None else f"lane-{recorded.lane}.note",
+            "path": None if proof is None else [b64encode(each).decode() for each in proof.path],
+            "payload": None if opening is None else opening.payload,
+            "salt": None if opening is None else opening.salt,
+            "fingerprint": None if opening is None else opening.fingerprint,
+        }
+
+    def _leaf(self, recorded: Recorded) -> bytes:
+        log, at = self._store.sealable_log, recorded.position
+        (row,) = log.sealable_rows(recorded.lane, at - 1, at)
+        assert isinstance(row, SealedRow)  # noqa: S101 - it was just read, so it is no stub
+        return leaf_of(row)
+
+    def _pages(self, chosen: Mapping[str, Sequence[Recorded]]) -> None:
+        from projections.report.page import html_report  # loads jinja2
+
+        for number, (name, events) in enumerate(chosen.items(), 1):
+            self._file(f"pages/{number}-{slug(name)}.html", html_report(events).encode())
+
+    def _manifest(self, bundle: Bundle, names: list[str], keys: list[str]) -> dict[str, object]:
+        files = sorted(path for path in self._folder.rglob("*") if path.is_file())
+        return {
+            "store": self._store.sealable_log.epoch,
+            "tenant": self._store.tenant,
+            "conversations": names,
+            "keys": keys,
+            "holds": bundle,
+            "sha256": {
+                str(path.relative_to(self._folder)): sha256(path.read_bytes()).hexdigest()
+                for path in files
+            },
+        }
+
+    def _file(self, name: str, data: bytes) -> None:
+        path = self._folder / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(data)
+
+
+def _pretty(value: object) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(value)) + b"\n"
+
+
+@contextmanager
+def _whole_folder(folder: Path) -> Generator[Path]:
+    """Give a folder to fill for oneself alone, which is there as a whole at the end."""
+    part = folder.with_name(f".{folder.name}.part")
+    shutil.rmtree(part, ignore_errors=True)
+    part.mkdir(mode=0o700)
+    try:
+        yield part
+        part.rename(folder)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)

@@ -1,0 +1,123 @@
+"""`bundle`: a folder that a stranger checks by the script in it, and what the script finds."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eventstore import EventStore
+from eventstore.seals import SigningKey
+from projections.audit import check
+from projections.cli import app
+
+KEY = SigningKey("example.com/agents", bytes(range(32)))
+VKEY = str(KEY.verifier)
+URL = "sqlite:///log.db"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the bundle of two conversations of three, with one event after the last seal."""
+    monkeypatch.chdir(tmp_path)
+    with EventStore.open(URL) as store:
+        for name in ("one", "größe/2", "other"):
+            chat = store.conversation(name)
+            chat.add_message("user", f"my card is 4111, says {name}")
+            call = chat.request("refund", {"amount": 20})
+            chat.approve(call.id, by="mia", edited_arguments={"amount": 10})
+            chat.start(call.id)
+            chat.complete(call.id, {"paid": 10})
+        store.redact("one", by="ann", versions=[1], reason="a card", rule="cards")
+        store.seal(KEY)
+        store.conversation("one").add_message("user", "more")
+    assert app.run(["bundle", "audit", "one", "größe/2", "--key", VKEY, "--url", URL]) == 0
+    return tmp_path / "audit"
+
+
+def found_in(folder: Path) -> str:
+    """Return what the script of a bundle says, run as a stranger does, without this library."""
+    command = [sys.executable, "-I", folder / "check.py", folder, VKEY]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == int("0 faults" not in done.stdout), done.stderr
+    return done.stdout
+
+
+def lines_of(folder: Path) -> list[dict[str, Any]]:
+    """Return the events of a bundle."""
+    return [json.loads(line) for line in (folder / "events.jsonl").read_bytes().splitlines()]
+
+
+def test_a_bundle_is_whole_and_checked_without_the_library(folder: Path) -> None:
+    """Events, notes, decisions with their persons, and pages; nothing of other conversations."""
+    assert "toolledger" not in (folder / "check.py").read_text("utf-8").replace(
+        "toolledger/salt", ""
+    )
+    assert found_in(folder) == "11 events proven, 1 after the last seal, 0 faults\n"
+    leaves = [json.loads(line["leaf"]) for line in lines_of(folder)]
+    assert [leaf["version"] for leaf in leaves] == [*range(1, 8), *range(1, 6)]
+    assert {leaf["conversation"] for leaf in leaves} == {"one", "größe/2"}
+    assert [line["payload"] is None for line in lines_of(folder)].count(True) == 1
+    assert b"4111, says one" not in b"".join(
+        path.read_bytes() for path in folder.rglob("*") if path.is_file()
+    )
+    made = json.loads((folder / "decisions.json").read_bytes())
+    assert [(each["what"], each["by"], each.get("edited", False)) for each in made] == [
+        ("approved", "mia", True),
+        ("redacted", "ann", False),
+        ("approved", "mia", True),
+    ]
+    (redaction,) = json.loads((folder / "redactions.json").read_bytes())
+    assert (redaction["versions"], redaction["reason"], redaction["rule"]) == (
+        [1],
+        "a card",
+        "cards",
+    )
+    assert len(list((folder / "pages").glob("*.html"))) == 2
+    manifest = json.loads((folder / "manifest.json").read_bytes())
+    assert {*manifest["sha256"], "manifest.json"} == {
+        str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()
+    }
+    assert folder.stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"amount\\":20', '"amount\\":21'),
+        ('\\"version\\":2,', '\\"version\\":3,'),
+        ('"salt":"', '"salt":"00'),
+        ('"path":["', '"path":["AAAA'),
+    ],
+)
+def test_a_line_that_was_changed_is_named(folder: Path, old: str, new: str) -> None:
+    """Payload, leaf, salt and path belong together."""
+    path = folder / "events.jsonl"
+    text = path.read_text("utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new, 1), "utf-8")
+    assert "1 faults" in found_in(folder)
+
+
+def test_a_note_of_another_key_is_refused(folder: Path) -> None:
+    """The key comes from elsewhere; the one in the folder proves nothing."""
+    other = str(SigningKey("example.com/agents", bytes(32)).verifier)
+    with pytest.raises(ValueError, match=r"example\.com/agents has not signed a note"):
+        check.main(folder, other)
+
+
+def test_a_span_of_time_is_chosen(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Events are those that were recorded in it, of any conversation; none is an error."""
+    said = ("--key", VKEY, "--url", URL)
+    assert app.run(["bundle", "all", "--from", "2000-01-01", *said, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["conversations"] == 3
+    assert app.run(["bundle", "none", "--until", "2000-01-01", *said]) == 1
+    assert "no event was recorded there" in capsys.readouterr().err
+    assert app.run(["bundle", "audit", "one", *said]) == 1
+    assert "exists: name a new folder" in capsys.readouterr().err
+    assert app.run(["bundle", "some", *said]) == 2
+    assert {path.name for path in folder.parent.iterdir() if path.is_dir()} == {"all", "audit"}
