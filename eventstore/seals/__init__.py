@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from eventstore.seals.anchors import Anchor, FileAnchor, FolderStore, ObjectAnchor, ObjectStore
 from eventstore.seals.checking import Checked, CheckedLane, check
-from eventstore.seals.checkpoints import Checkpoint
+from eventstore.seals.checkpoints import Checkpoint, notes_in
 from eventstore.seals.errors import (
     AnchorFailed,
     BadKey,
@@ -65,6 +65,7 @@ __all__ = [
     "VerifierKey",
     "check",
     "leaf_of",
+    "notes_in",
     "openings",
     "prove",
     "prove_all",

@@ -1,4 +1,4 @@
-"""Decisions in a log: who or what has allowed, refused, settled or redacted, and when."""
+"""Decisions in a log: which person or rule has allowed, refused, settled or redacted, and when."""
 
 from __future__ import annotations
 

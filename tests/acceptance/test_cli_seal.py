@@ -139,6 +139,6 @@ def test_a_proof_is_checked_without_the_database(log: Log) -> None:
         (["seal", "--key", "seal.key", "--authority", "https://a"], "pass --folder too"),
     ],
 )
-def test_what_is_missing_is_named(log: Log, arguments: list[str], complaint: str) -> None:
+def test_a_missing_option_is_named(log: Log, arguments: list[str], complaint: str) -> None:
     """Each command says which option it needs."""
     assert complaint in log.here(*arguments, status=2)

@@ -31,7 +31,7 @@ def seal_without_end(url: str, path: str, pipe: Connection) -> None:
 
 @pytest.mark.slow
 def test_no_seal_is_lost_to_a_kill(tmp_path: Path) -> None:
-    """What was handed out is in the database, in one list; the next sealer continues from it."""
+    """Each note that was handed out is in the database; the next sealer continues from it."""
     url, chance = f"sqlite:///{tmp_path / 'log.db'}", random.Random(7)
     with EventStore.open(url) as store:
         store.conversation("chat").add_message("user", "begin")

@@ -88,6 +88,7 @@ FACES = {
     "eventstore.backup",
     "eventstore.migrate",
     "eventstore.providers",
+    "eventstore.seals",
 }
 """Modules of which the read side takes the names in `__all__`."""
 SHARED = {
@@ -107,6 +108,7 @@ SHARED = {
     "eventstore.domain.times",
     "eventstore.domain.unreadable_steps",
     "eventstore.leases.under_way",
+    "eventstore.seals.time_stamps",
 }
 """Modules of which the read side takes every public name."""
 

@@ -390,6 +390,7 @@ SEALS = [
     "VerifierKey",
     "check",
     "leaf_of",
+    "notes_in",
     "openings",
     "prove",
     "prove_all",

@@ -223,7 +223,7 @@ def read_note(path: Path) -> str:
 
 
 def _only_note(path: Path) -> str:
-    from eventstore.seals.checkpoints import notes_in
+    from eventstore.seals import notes_in
 
     found = list(notes_in(read_note(path)))
     if len(found) != 1:
