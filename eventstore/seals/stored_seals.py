@@ -33,7 +33,10 @@ def edge_of(stored: Seal, origin: str, trusted: Collection[VerifierKey]) -> Edge
 
 def seal_problems(log: SealableLog) -> Iterator[tuple[int, str]]:
     """Yield the lane and what is wrong with its stored seals, as far as no key is needed."""
-    for lane in sorted(log.sealed_lanes()):
+    for lane in sorted(log.sealed_lanes(), key=repr):
+        if not isinstance(lane, int):
+            yield -1, f"there are seals of a lane {lane!r}"
+            continue
         before = 0
         for stored in log.seals(lane):
             if stored.previous != before:

@@ -55,8 +55,8 @@ class SealableLog(Protocol):
         """Return lane and position of an event of the tenant; None where there is none."""
         ...
 
-    def sealed_lanes(self) -> set[int]:
-        """Return the lanes that have seals."""
+    def sealed_lanes(self) -> set[object]:
+        """Return the lanes that have seals; in a damaged row a lane may be anything."""
         ...
 
     def seals(self, lane: int) -> Iterator[Seal]:

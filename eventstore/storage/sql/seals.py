@@ -122,8 +122,8 @@ class SqlSealableLog:
 
         return self._connections.retrying(read)
 
-    def sealed_lanes(self) -> set[int]:
-        """Return the lanes that have seals."""
+    def sealed_lanes(self) -> set[object]:
+        """Return the lanes that have seals; see `SealableLog.sealed_lanes`."""
         return {lane for (lane,) in self._connections.rows(self._sql.lanes)}
 
     def seals(self, lane: int) -> Iterator[Seal]:

@@ -348,6 +348,8 @@ def test_verify_names_a_stored_seal_that_was_changed(path: Path) -> None:
         "size = 18": "is not that of its note",
         "note = 'x'": "not a text, an empty line",
         "lane = 5": "is not that of its note",
+        "lane = 'x'": "there are seals of a lane 'x'",
+        "previous = 'x', size = x'00'": "at -1 is missing",
         "previous = 6": "at 6 is missing",
     }
     for values, problem in edits.items():

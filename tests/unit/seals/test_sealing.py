@@ -77,7 +77,7 @@ class MemoryLog:
         lane = int(conversation_id[1:])
         return (lane, version) if version <= len(self.rows[lane]) else None
 
-    def sealed_lanes(self) -> set[int]:
+    def sealed_lanes(self) -> set[object]:
         """Return the lanes with seals."""
         return {each.lane for each in self.stored}
 
