@@ -4,13 +4,15 @@
    lanes and ages: the older ones narrow down where something was changed.
 2. The seals that the database holds are used, too, as far as they are signed. One that is not is a
    finding; so is a note without its stored seal.
-3. What is compared, and what is found, is in `findings`. The digests of the chain are not checked
+3. An event that was archived counts by the hash of its leaf, which proves that it was there. Its
+   content is in the archive alone: ask for it, and see that nothing was taken away by this.
+4. What is compared, and what is found, is in `findings`. The digests of the chain are not checked
    here: after the last seal they are all there is, and `verify` checks them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -19,6 +21,7 @@ from eventstore.seals.checkpoints import Checkpoint, notes_in, opened
 from eventstore.seals.errors import BadNote, SealError
 from eventstore.seals.findings import Finding, Mark, findings_of, merged
 from eventstore.seals.stored_seals import edge_of
+from eventstore.storage.leaves import ArchivedRow, SealedRow
 
 if TYPE_CHECKING:
     from eventstore.seals.keys import VerifierKey
@@ -33,6 +36,8 @@ class CheckedLane(msgspec.Struct, frozen=True):
     """The events that the notes cover: those up to this position."""
     head: int
     """The last position, by the lane's counter; what comes after `sealed` is not judged."""
+    archived: int
+    """Of the events that were compared, those of which only the hash of the leaf is left."""
     findings: tuple[Finding, ...]
 
 
@@ -87,9 +92,16 @@ def _checked(
     for size in sorted(missing | named - {mark.size for mark in marks if mark.is_stored}):
         problem = f"the database does not hold the seal of lane {lane} at {size}"
         found.append(Finding("seal missing", lane, 0, 0, problem))
-    until = marks[-1].size
-    found += findings_of(lane, log.sealable_rows(lane, 0, until), marks)
-    return CheckedLane(lane, max(head.size for head in heads), counter, tuple(found))
+    archived = 0
+
+    def rows() -> Iterator[SealedRow | ArchivedRow]:
+        nonlocal archived
+        for row in log.sealable_rows(lane, 0, marks[-1].size):
+            archived += isinstance(row, ArchivedRow)
+            yield row
+
+    found += findings_of(lane, rows(), marks)
+    return CheckedLane(lane, max(head.size for head in heads), counter, archived, tuple(found))
 
 
 def _stored(

@@ -52,6 +52,16 @@ from eventstore import (
     fingerprint,
     validate,
 )
+from eventstore.seals import (
+    FileAnchor,
+    Finding,
+    Inclusion,
+    Seal,
+    Sealer,
+    SigningKey,
+    check,
+    prove,
+)
 from projections import (
     HistoryEntry,
     ModelHistory,
@@ -245,6 +255,16 @@ async def awaited(url: str, message: object) -> None:
     store = await AsyncEventStore.open(url)
     assert_type(await store.conversation("a").append(), list[Recorded])
     await store.close()
+
+
+def sealed(store: EventStore, key: SigningKey) -> Inclusion:
+    """Seal a store, and prove an event of it."""
+    with Sealer(store, key, anchors=[FileAnchor("notes")]) as sealer:
+        assert_type(sealer.error, Exception | None)
+    (seal,) = store.seal(key)
+    assert_type(seal, Seal)
+    assert_type(check(store, seal.note, [key.verifier]).findings, list[Finding])
+    return prove(store, "support-42", 1, [key.verifier])
 
 
 def hosted(store: EventStore, connection: Connection) -> Tool:
