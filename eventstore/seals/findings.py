@@ -5,8 +5,8 @@
 2. The rows are hashed once, in the order of positions. At each mark the root is compared. Where it
    differs, an event between this mark and the one before is not what was sealed, whatever the
    chain says: it was changed, removed, inserted or moved.
-3. After such a place, or one that is missing, the comparison goes on from the next mark whose right
-   edge is known: its root was signed. So each range between two seals is judged by itself.
+3. After such a place, or one that is missing, the comparison continues from the next mark whose
+   right edge is known: its root was signed. So each range between two seals is judged by itself.
 4. A lane that ends before a mark was cut, counter or not. If the database does not even hold the
    seal of that note, it was put back to an older copy, or its seals were removed.
 
@@ -131,7 +131,7 @@ class _Comparison:
         yield from self.pass_marks(here)
 
     def pass_marks(self, position: int) -> Iterator[Finding]:
-        """Judge the marks up to a position, and go on from them."""
+        """Judge the marks up to a position, and continue from them."""
         while self._marks and self._marks[-1].size <= position:
             mark = self._marks.pop()
             if self._edge is None or self._edge.root() != mark.root:

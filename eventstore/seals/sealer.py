@@ -1,6 +1,6 @@
 """`Sealer`: a thread that seals a store every so many events, or after so much time.
 
-Several may run beside each other, in any processes: the first one to store a seal wins.
+Several may run at the same time, in any processes: the first one to store a seal wins.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class Sealer:
                     self._seal(due)
                 elif waited < self._pace.seconds:
                     continue
-            except Exception as error:  # noqa: BLE001 - an anchor's or a storage's; the thread goes on
+            except Exception as error:  # noqa: BLE001 - an anchor's or a storage's; the thread continues
                 self.error = error
                 _logger.warning("a log was not sealed, and is tried again: %s", error)
             began = time.monotonic()

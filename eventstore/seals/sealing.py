@@ -1,6 +1,6 @@
 """Sealing: the new events of each lane, a checkpoint over the whole lane, signed and kept.
 
-1. A lane's tree goes on from its last seal: only what came since is read, and only the right edge
+1. A lane's tree continues from its last seal: only what came since is read, and only the right edge
    is kept. The last seal is believed because a trusted key has signed its root.
 2. Where a position is missing, a row has no leaf, or the lane ends before its last seal, nothing of
    the lane is signed. Other lanes are.

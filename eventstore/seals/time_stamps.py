@@ -1,7 +1,7 @@
 """Time stamps by RFC 3161: an authority says when a note was there.
 
 1. What is stamped is SHA-256 over the note exactly as it is kept, signature lines and all. The
-   answer is kept beside it, in the DER form that `openssl ts -verify -data NOTE` reads.
+   answer is kept next to it, in the DER form that `openssl ts -verify -data NOTE` reads.
 2. An answer is taken if it is granted, is one to this very question (the nonce), and is of this
    note. Whether its certificates lead to an authority that is trusted, `stamped_at` tells, with the
    authority's roots, at any later time.
@@ -62,7 +62,7 @@ def http_authority(url: str, timeout_seconds: float = 30.0) -> Authority:
 
 
 class TimeStampAnchor:
-    """An object store that keeps notes, each with its time stamp beside it, as `.tsr`.
+    """An object store that keeps notes, each with its time stamp next to it, as `.tsr`.
 
     A note is kept when its stamp is, so one whose stamp was refused is offered again.
     """
@@ -123,7 +123,7 @@ def stamped_at(note: bytes, stamp: bytes, roots: bytes) -> datetime:
         verifier.verify_message(response, note)
     except (ValueError, VerificationError) as error:
         raise StampRefused(
-            f"the time stamp is not one of this note ({error}): take that beside it"
+            f"the time stamp is not one of this note ({error}): take that next to it"
         ) from error
     return response.tst_info.gen_time
 

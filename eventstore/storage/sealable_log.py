@@ -14,7 +14,7 @@ from eventstore.storage.leaves import ArchivedRow, SealedRow
 
 
 class Seal(msgspec.Struct, frozen=True):
-    """The head of a lane's tree as it is stored, with all that is needed to go on from it."""
+    """The head of a lane's tree as it is stored, with all that is needed to continue from it."""
 
     lane: int
     previous: int
