@@ -24,7 +24,7 @@ from eventstore.seals.errors import (
 )
 from eventstore.seals.findings import Finding
 from eventstore.seals.keys import SigningKey, VerifierKey
-from eventstore.seals.openings import Opening, openings
+from eventstore.seals.opening import Opening, openings
 from eventstore.seals.proofs import Consistency, Inclusion
 from eventstore.seals.proving import prove, prove_all, prove_since
 from eventstore.seals.sealer import Sealer, SealingPace
