@@ -105,10 +105,14 @@ class SqlStorage:
             ((now,),) = cursor.fetchall()
             return int(now)
 
-    @cached_property
+    @property
     def sealable_log(self) -> SealableLog:
         """The log as it is sealed; see `Storage.sealable_log`."""
-        from eventstore.storage.sql.seals import SqlSealableLog
+        return self._sealable_log
+
+    @cached_property
+    def _sealable_log(self) -> SealableLog:
+        from eventstore.storage.sql.seals import SqlSealableLog  # few need it
 
         return SqlSealableLog(self.reader, self._proof, self._wait)
 
