@@ -206,7 +206,7 @@ def check_times(found: Any, wanted: Any) -> None:
 def without_fingerprints(statistics: Any) -> Any:
     """Return statistics without what they say of equal calls."""
     overall, by_tool = statistics.overall, statistics.by_tool
-    equal_calls = {"by_fingerprint": {}, "anomalies": []}
+    equal_calls = {"by_fingerprint": {}, "anomalies": [], "forgotten": 0}
     return replace(
         statistics,
         overall=replace(overall, repeated=0),
