@@ -41,8 +41,7 @@ ReadConversation: TypeAlias = Callable[[str], Iterator[Recorded]]
 class LaneState(Generic[S]):
     """What memory holds of a lane; its changes are stored all at once, or not at all.
 
-    A batch with the record of a redaction has the projection give up what was redacted. A database
-    that can overwrite what is deleted does so then.
+    A batch with the record of a redaction has the projection give up what was redacted.
 
     Raises:
         LostRace: the generation was replaced.
@@ -65,7 +64,6 @@ class LaneState(Generic[S]):
         self._projection = projection
         self._state: S | None = None
         self._read = read
-        self._is_redacted = False
 
     def apply(self, events: Sequence[Recorded]) -> None:
         """Apply the lane's next events; park those that are unreadable, or wait for a parked one.
@@ -92,10 +90,11 @@ class LaneState(Generic[S]):
 
     def _redact(self, record: Recorded) -> None:
         """Give up what was redacted of a conversation, up to a record of it."""
-        self._is_redacted = True
         projection, parked = self._projection, self.parked.get(record.conversation_id)
         if not isinstance(projection, FollowsRedactions):
             return
+        if parked is not None and parked.event_id == record.event_id:
+            return  # the projection raised on it
         end = record.version + 1 if parked is None else min(parked.version, record.version + 1)
         read = self._read(record.conversation_id)
         events = list(takewhile(lambda each: each.version < end, read))
@@ -128,8 +127,6 @@ class LaneState(Generic[S]):
         # The checkpoint first: its row lock keeps other workers of the lane out.
         if not advance_checkpoint(connection, self.lane.key, self.lane.revision, position):
             raise LostRace("another worker was first")
-        if self._is_redacted and connection.dialect.name == "sqlite":
-            connection.exec_driver_sql("PRAGMA secure_delete = ON").close()
         if self._state is not None:
             self._state = self._projection.store(connection, self.lane, self._state)
         store_parked(connection, self.lane.key, self.parked.values(), self._stored_parked)
@@ -140,5 +137,4 @@ class LaneState(Generic[S]):
         """Go on from what `store` wrote."""
         self.lane.position = position
         self.lane.revision += 1
-        self._is_redacted = False
         self._stored_parked = set(self.parked)

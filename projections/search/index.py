@@ -14,7 +14,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
@@ -87,6 +86,8 @@ _ERASE_DELETED = """
 INSERT INTO toolledger_searched_trigrams(toolledger_searched_trigrams, rank)
 VALUES ('secure-delete', 1)
 """
+_OVERWRITES = (3, 42)
+"""The first SQLite whose FTS5 can overwrite what it deletes."""
 _OPTIMIZE = """
 INSERT INTO toolledger_searched_trigrams(toolledger_searched_trigrams) VALUES ('optimize')
 """
@@ -169,16 +170,13 @@ def erase_rows(connection: Connection, at: Row, positions: Iterable[int]) -> Non
     PostgreSQL and MySQL overwrite deleted rows when they clean up, by themselves.
     """
     has_fts = _has_fts(connection)
-    if has_fts and can_erase():
+    version: tuple[object, ...] = connection.dialect.server_version_info or ()
+    overwrites = version >= _OVERWRITES
+    if has_fts and overwrites:
         connection.execute(text(_ERASE_DELETED))
     delete_keys(connection, texts, at, "position", positions)
-    if has_fts and not can_erase():
+    if has_fts and not overwrites:
         connection.execute(text(_OPTIMIZE))
-
-
-def can_erase() -> bool:
-    """Return whether FTS5 can overwrite what it deletes."""
-    return sqlite3.sqlite_version_info >= (3, 42)
 
 
 def _has_fts(connection: Connection) -> bool:

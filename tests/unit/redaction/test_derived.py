@@ -265,6 +265,35 @@ def test_tables_give_up_what_was_redacted(tmp_path: Path, batch: int, restarted:
     assert bytes.fromhex(fingerprint[3:19]) not in found
 
 
+class Raising(TextSearch):
+    """The search with a bug: it raises where it has to give up texts."""
+
+    is_broken = True
+
+    def redact(self, state: Any, events: Any) -> None:
+        """Raise, until it is mended."""
+        if self.is_broken:
+            raise RuntimeError("a bug")
+        super().redact(state, events)
+
+
+def test_a_projection_that_cannot_give_up_is_parked(store: EventStore, chat: Conversation) -> None:
+    """The record waits, and a retry gives up what was redacted; other conversations go on."""
+    search = Raising()
+    with Projector(store, "sqlite://", views=(), projections=[search]) as projector:
+        projector.catch_up()
+        redact_all(store)
+        store.conversation("other").add_message("user", "And now?")
+        projector.catch_up()
+        (parked,) = projector.parked()
+        assert (parked.tag, parked.problem) == ("redacted", "RuntimeError: a bug")
+        assert [*search.find(projector, "and now?")]
+        search.is_broken = False
+        assert projector.retry() == 1
+        assert [*search.find(projector, CARD)] == []
+        assert projector.parked() == []
+
+
 def held(path: Path) -> bytes:
     """Return the bytes of a database after a checkpoint."""
     with closing(sqlite3.connect(path)) as connection:
