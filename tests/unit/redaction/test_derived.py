@@ -30,6 +30,7 @@ from projections import (
     error_statistics,
     model_history,
 )
+from projections.cli import app
 from projections.debugging.event_lines import exported_line, read_events
 from projections.unsettled_calls import UnsettledCalls
 from projections.web.app import web_app
@@ -373,3 +374,29 @@ def test_a_fork_has_what_is_left_and_the_records_of_it(
             each.start("call_2", 2)
     store.redact("fork", by="mia", text="declined")
     assert list(store.verify()) == []
+
+
+def test_commands_show_what_was_redacted_and_by_whom(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No command fails or shows the secret; `verify` notes the person and the reason."""
+    url = f"sqlite:///{tmp_path}/log.db"
+    with EventStore.open(url) as log:
+        fill(log.conversation("chat"))
+        redact_all(log)
+    for command in (
+        ["show", "chat"],
+        ["why", "chat"],
+        ["replay", "chat"],
+        ["tools"],
+        ["stats"],
+        ["prompt", "chat", "--explain"],
+        ["export", "--format", "csv"],
+        ["export", "--format", "otlp", "--content"],
+        ["verify"],
+    ):
+        assert app.run([*command, "--url", url]) == 0
+        said = capsys.readouterr().out
+        assert CARD not in said
+        assert "[redacted]" in said or command[0] in ("stats", "verify")
+    assert "18 events of 1 conversation redacted by mia: a card" in said
