@@ -13,7 +13,7 @@ from measure import driver
 
 from eventstore import EventStore
 from eventstore.storage.sqlite.backend import Sqlite
-from eventstore.storage.sqlite.single_statement import APPEND, APPEND_INDEXED, definitions
+from eventstore.storage.sqlite.single_statement import definitions, statements
 
 Row = tuple[Any, ...]
 
@@ -29,7 +29,7 @@ INDEX = (
     "INSERT INTO toolledger_fingerprints (lane, fingerprint, conversation, version) "
     "VALUES (?, ?, ?, ?)"
 )
-DEFINITIONS = definitions(Sqlite.null)
+DEFINITIONS = definitions(Sqlite.null, compared=False)
 """What the library's statement for one event needs on the connection."""
 READ = (
     "SELECT position, conversation, version, event_id, recorded_at, occurred_at, tag, schema, "
@@ -71,7 +71,7 @@ def index_row(row: Row) -> Row:
 
 def appended(row: Row) -> tuple[str, Row]:
     """Return the library's statement for an event, and the row for it; see `Backend.null`."""
-    statement = APPEND_INDEXED if is_indexed(row) else APPEND
+    statement = statements(compared=False)[is_indexed(row)]
     return statement, tuple("" if value is None else value for value in row)
 
 

@@ -280,7 +280,7 @@ class GroupCommitter:
         # (deadlock).
         if self._lock.acquire(blocking=False):
             try:
-                state = self._states.copy_of(conversation_id)
+                state = self._states.copy_of(conversation_id, self.storage)
             finally:
                 self._lock.release()
         return state or ConversationState(conversation_id, 0)

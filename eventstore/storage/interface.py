@@ -209,6 +209,15 @@ class Storage(Protocol):
         """Trust nothing that is remembered of the log: it was put back to an older state."""
         ...
 
+    @property
+    def timeline(self) -> int:
+        """A number that changes when the log was found not to be the one that was read before.
+
+        What was made of that log does not hold any more; the read that finds it changes the number
+        before it ends. It stays the same for a log that nothing can put back.
+        """
+        return 0
+
     def accept_loss(self) -> None:
         """Record that the database was put back to an older state, and that this is known.
 

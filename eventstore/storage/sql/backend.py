@@ -93,6 +93,9 @@ class Backend(ABC):
     survives_fork: ClassVar[bool] = False
     """Whether a forked child may be left with connections of its parent, which it never uses."""
 
+    sorts_joins: ClassVar[bool] = False
+    """Whether rows that are joined to a single one are sorted, though an index has their order."""
+
     read_only: bool = False
     """Whether its storages refuse to write."""
 

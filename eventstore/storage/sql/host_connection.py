@@ -34,6 +34,7 @@ from eventstore.storage.sql.rows import (
 from eventstore.storage.sql.schema import conversations, event_ids, events, fingerprints
 from eventstore.storage.sql.statements import HostStatements
 from eventstore.storage.sql.storage import SqlStorage
+from eventstore.storage.sql.transaction_notes import NOWHERE
 from eventstore.storage.urls import shown
 
 if TYPE_CHECKING:
@@ -186,14 +187,17 @@ class ConnectionStorage:
         if not self._is_checked:
             with self._savepoint(writes=False):
                 self._check_database()
-        found = self._fetch(self._sql.find, at=lane, tenant=self._storage.tenant, id=name)
+        found = self._fetch(self._sql.find, at=lane, tenant=self._storage.tenant, id=name, place=0)
         return found[0].conversation if found else None
 
     def _lock(self, lane: int, name: str) -> tuple[int, int | None]:
         """Lock a lane until the host's transaction ends; return its end and the conversation's key.
 
-        The lock comes before any read, so that a new transaction sees everything.
+        The lock comes before any read, so that a new transaction sees everything. The lane must
+        hold what was seen of it: see `seen_anchors`.
         """
+        tenant, known = self._storage.tenant, self._storage.log.seen
+        anchor = known.furthest.get(lane, NOWHERE)
         if not self._backend.row_locks:
             self._run(self._sql.lock, at=lane)
         head = self._run(self._sql.head, at=lane).scalar()
@@ -202,14 +206,15 @@ class ConnectionStorage:
             self._raise(
                 StoreCorrupt(f"lane {lane} has no counter: restore the database from a copy")
             )
-        found = self._run(self._sql.find, at=lane, tenant=self._storage.tenant, id=name).one()
-        seen, key = found.position, found.conversation
+        found = self._run(self._sql.find, at=lane, tenant=tenant, id=name, place=anchor[0])
+        seen, key, *there = tuple[Any, ...](found.one())
         if seen != head:  # InnoDB locks the newest row, and reads an older one
             self._raise(
                 StoreBusy(
                     "others have written what the transaction cannot see: roll back and try again"
                 )
             )
+        known.check_lane(lane, seen, anchor, *there)
         return seen, key
 
     def _create(self, name: str, lane: int, key: int) -> int:

@@ -32,8 +32,7 @@ class Log:
         self.lanes = range(lanes)
         self.written = Written(backend.limits.cached_keys)
         self.keys = ConversationKeys(connections, sql, tenant, lanes)
-        self.counters = LaneCounters(backend, sql, self.written)
         self.seen = SeenAnchors(connections, sql, self.keys, self.written, accepted)
+        self.counters = LaneCounters(backend, sql, self.written, self.seen)
         connections.on_renewal.append(self.written.forget)
         connections.on_loss.append(self.keys.forget)
-        connections.recognise = self.seen.recognise

@@ -1,6 +1,7 @@
 """Writing what requests decide, inside a transaction that the storage begins and ends.
 
-1. The lanes of the requests are locked, and must not end before what was seen of them.
+1. The lanes of the requests are locked, and must hold what was seen of them. No key of a
+   conversation is believed before.
 2. Where this storage's last write was the last one of all, nothing is read. Otherwise the
    conversations' new events are read, and `rebase` decides on them.
 3. The events are written at the next positions and versions, and the counters are moved.
@@ -30,6 +31,7 @@ from eventstore.storage.sql.rows import (
     index_rows,
 )
 from eventstore.storage.sql.statements import Statements
+from eventstore.storage.sql.transaction_notes import anchor_of
 
 if TYPE_CHECKING:
     from sqlalchemy.engine.interfaces import DBAPICursor
@@ -100,12 +102,11 @@ class LogWriter:
 
     def _write_one(self, cursor: DBAPICursor, request: Append, notes: TransactionNotes) -> Appended:
         name, claimed = request.conversation_id, len(request.drafts)
-        key = self._keys.known.get(name)
+        key = self._known_key(name)
         lane = key[0] if key else self._keys.lane_of(name)
         base = self._counters.claim(cursor, lane, claimed)
         self._seen.check_end(lane, base, request.as_of)
-        self._seen.check_lanes(cursor, {lane: base})
-        key = key or self._keys.read(cursor, name)
+        key = key or self._read_key(cursor, name, notes)
         version = self._caught_up(cursor, key, request) if key else request.version
         drafts = request.drafts
         end = base + len(drafts)
@@ -122,7 +123,7 @@ class LogWriter:
             if request.rewrites:
                 self._rewrite(cursor, key, request)
             notes.digests = {name: (version + len(drafts), digest)}
-            notes.anchors = {lane: (end, drafts[-1].event_id.hex(), drafts[-1].recorded_at)}
+            notes.anchors = {lane: anchor_of(end, drafts[-1])}
         self._counters.advance(cursor, {lane: base + claimed}, {lane: end}, notes)
         if version == request.version:  # no other writer came between
             self._written.contested.discard(name)
@@ -157,6 +158,16 @@ class LogWriter:
             cursor.execute(self._sql.index, index_row(*key, version, draft))
         if draft.id_given:
             cursor.execute(self._sql.insert_id, id_row(*key, version, draft))
+
+    def _known_key(self, name: str) -> Key | None:
+        """Return the key of a conversation, if it holds where its lane has what was seen of it."""
+        return self._keys.known_with(self._seen.furthest, name)
+
+    def _read_key(self, cursor: DBAPICursor, name: str, notes: TransactionNotes) -> Key | None:
+        key = self._keys.find(cursor, name)
+        if key is not None:
+            notes.keys[name] = key
+        return key
 
     def _create(
         self, cursor: DBAPICursor, conversation_id: str, key: Key, notes: TransactionNotes
@@ -195,23 +206,19 @@ class LogWriter:
         firsts: dict[str, Append] = {}
         for request in requests:
             firsts.setdefault(request.conversation_id, request)
-        lanes = {
-            name: key[0] if (key := self._keys.known.get(name)) else self._keys.lane_of(name)
-            for name in firsts
-        }
+        known = {name: self._known_key(name) for name in firsts}
+        lanes = {name: key[0] if key else self._keys.lane_of(name) for name, key in known.items()}
         heads = self._counters.lock_all(cursor, sorted(set(lanes.values())))
         for name, first in firsts.items():
             self._seen.check_end(lanes[name], heads[lanes[name]], first.as_of)
-        self._seen.check_lanes(cursor, heads)
-        keys = {name: self._keys.find(cursor, name) for name in firsts}
+        keys = {name: known[name] or self._read_key(cursor, name, notes) for name in firsts}
         group = _Group(lanes, keys, {n: first.version for n, first in firsts.items()}, dict(heads))
         group.tails = self._tails(cursor, firsts, keys)
         outcomes = [self._decide(cursor, request, group, notes) for request in requests]
         self._insert(cursor, self._sql, group.batches)
         notes.digests = {n: (group.versions[n], digest) for n, digest in group.digests.items()}
         for (lane, _), _, _, drafts, _ in group.batches:
-            last = drafts[-1]
-            notes.anchors[lane] = group.ends[lane], last.event_id.hex(), last.recorded_at
+            notes.anchors[lane] = anchor_of(group.ends[lane], drafts[-1])
         self._counters.advance(cursor, heads, group.ends, notes)
         return outcomes
 

@@ -36,7 +36,7 @@ class CommitProof(Protocol):
         """End a transaction, within the time that it may take."""
         ...
 
-    def require(self, requests: Sequence[Append], notes: TransactionNotes) -> None:
+    def require(self, requests: Sequence[Append]) -> None:
         """Prove the commit that was just answered.
 
         Raises:

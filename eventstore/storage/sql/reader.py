@@ -6,17 +6,17 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from itertools import chain, groupby, islice
-from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from eventstore.domain.codec import AS_STORED, DECODERS, Decoders
 from eventstore.domain.event_headers import HEADER_DECODERS
 from eventstore.domain.fingerprint import render
-from eventstore.errors import StoreCorrupt
+from eventstore.errors import StorageError, StoreCorrupt
 from eventstore.storage.chain import StoredRow, conversation_digest, problems
 from eventstore.storage.interface import StoredPayload
 from eventstore.storage.sql.rows import BEFORE_ALL, anchors_by_lane, check_first, recorded
 from eventstore.storage.sql.statements import CheckStatements
+from eventstore.storage.sql.transaction_notes import NOWHERE, Anchor
 
 if TYPE_CHECKING:
     from sqlalchemy.engine.interfaces import DBAPICursor
@@ -25,9 +25,11 @@ if TYPE_CHECKING:
     from eventstore.storage.sql.conversation_keys import Key
     from eventstore.storage.sql.log import Log
 
+_THE_END: Anchor = (sys.maxsize, bytearray(), 0)
+"""What is taken for seen where nothing puts a log back."""
 
-_key: Callable[[Any], int] = itemgetter(1)
-"""Returns the conversation of an event's row."""
+_MOST_COPIES = 10
+"""How often a page is read while each time another copy of the database has its names."""
 
 
 class LogReader:
@@ -39,7 +41,9 @@ class LogReader:
         self._limits = log.backend.limits
         self._sql = log.sql
         self._keys = log.keys
-        self._note_seen: Callable[[Sequence[Recorded]], None] = log.seen.note
+        self._seen = log.seen
+        self._note_seen: Callable[[Sequence[Recorded], Anchor], None] = log.seen.note
+        self._compares = not log.backend.single_connection  # nothing puts memory back
 
     @cached_property
     def checks(self) -> CheckStatements:
@@ -59,26 +63,60 @@ class LogReader:
     ) -> Iterator[Recorded]:
         """Yield the events of a conversation after a version; see `Storage.conversation`."""
         after = after or BEFORE_ALL  # an event whose version is damaged must not go unnoticed
+        is_first = True
 
         def read() -> list[Recorded]:
             with self.connections.cursor() as cursor:
-                key = self._keys.find(cursor, conversation_id)
-                if key is None:
+                rows, lane, seen = self._rows_of(cursor, conversation_id, after, is_first=is_first)
+                if not rows:
                     return []
-                cursor.execute(self._sql.conversation, (*key, after, self._limits.chunk_rows))
                 judge = partial(self._problems_on, cursor)
-                names = {key[1]: conversation_id}
-                found = recorded(key[0], cursor.fetchall(), names, judge, decoders)
+                found = recorded(lane, rows, {rows[0][1]: conversation_id}, judge, decoders)
                 check_first(found)
+                if seen is not None and found[-1].position > seen[0]:
+                    self._note_seen(found, seen)
                 return found
 
         while True:
             found = self.connections.retrying(read)
-            self._note_seen(found)
             yield from found
             if len(found) < self._limits.chunk_rows:
                 return
-            after = found[-1].version
+            after, is_first = found[-1].version, False
+
+    def _rows_of(
+        self, cursor: DBAPICursor, conversation_id: str, after: int, *, is_first: bool
+    ) -> tuple[Sequence[Any], int, Anchor | None]:
+        """Return a chunk of a conversation, its lane, and what was in its place there meanwhile.
+
+        That is None where the lane has not what was seen of it.
+
+        Raises:
+            StoreCorrupt: another copy of the database had the chunks before this one.
+        """
+        sql, keys, most = self._sql, self._keys, self._limits.chunk_rows
+        known = keys.known
+        key = known.get(conversation_id)
+        lane = keys.lane_of(conversation_id) if key is None else key[0]
+        seen = self._seen.furthest.get(lane, NOWHERE)
+        compares = self._compares and seen is not NOWHERE
+        page: tuple[Any, ...]
+        if key is not None and key[1] <= seen[0]:
+            page = lane, key[1], after, most
+            statement = sql.conversation_known if compares else sql.conversation
+        else:
+            page = lane, lane, self.log.tenant, conversation_id, after, most
+            statement = sql.named_known if compares else sql.named
+        cursor.execute(statement, (lane, *seen, *page) if compares else page)
+        rows = sql.seen_rows(cursor.fetchall()) if compares else cursor.fetchall()
+        if rows is not None:
+            if key is None and rows and keys.known is known:
+                keys.remember({conversation_id: (lane, rows[0][1])})
+            return rows, lane, seen
+        if self._seen.notice(cursor, lane) and not is_first:
+            raise StoreCorrupt(self._seen.refusal)
+        cursor.execute(sql.named, (lane, lane, self.log.tenant, conversation_id, after, most))
+        return cursor.fetchall(), lane, None
 
     def feed(
         self,
@@ -115,8 +153,7 @@ class LogReader:
             end = sys.maxsize if until is None else until.get(lane, 0)
             while left > 0 and position < end:
                 count = min(self._limits.chunk_rows, end - position)
-                rows = self.connections.rows(self._sql.feed, lane, position, count)
-                names = self._keys.names_of(lane, map(_key, rows))
+                rows, names = self._feed_rows(lane, position, count)
                 if until is not None:
                     self._check_gapless(lane, position, count, rows)
                 ours = rows if all(names.values()) else [row for row in rows if names[row[1]]]
@@ -126,6 +163,30 @@ class LogReader:
                 if len(rows) < self._limits.chunk_rows:
                     break
                 position = rows[-1][0]
+
+    def _feed_rows(
+        self, lane: int, after: int, most: int
+    ) -> tuple[Sequence[Any], Mapping[int, str | None]]:
+        """Return rows of a lane, and the names of their conversations; see `names_of`.
+
+        Raises:
+            StorageError: again and again the names were those of another copy of the database.
+        """
+        keys, sql, rows = self._keys, self._sql, self.connections.rows
+        for _ in range(_MOST_COPIES):
+            seen = keys.named_up_to.get(lane, NOWHERE) if self._compares else _THE_END
+            found: Sequence[Any] | None
+            if seen is NOWHERE or seen is _THE_END:
+                found = rows(sql.feed, lane, after, most)
+            else:
+                found = sql.seen_rows(rows(sql.feed_known, lane, *seen, lane, after, most))
+            names = None if found is None else keys.names_of(lane, found, seen)
+            if found is not None and names is not None:
+                return found, names
+            keys.forget_names()
+        raise StorageError(
+            f"lane {lane} was another one at each read: see that one server answers, and try again"
+        )
 
     def problems(self, lane: int, first: int, last: int) -> dict[int, str]:
         """Return what is wrong with the rows from one position to another, by position."""
@@ -182,11 +243,10 @@ class LogReader:
         """Yield the events of all calls with these arguments; see `Storage.by_fingerprint`."""
         for lane in self.log.lanes:
             places = self.connections.rows(self._sql.fingerprint, lane, bytearray(digest))
-            for conversation, found in groupby(places, key=lambda place: place[0]):
-                name = self._keys.names_of(lane, [conversation])[conversation]
-                if name is None:
+            for _, found in groupby(places, key=lambda place: place[1]):
+                first, _, tenant, name = next(found)
+                if tenant != self.log.tenant:
                     continue
-                first = next(found)[1]
                 for event in self.conversation(name, after=first - 1):
                     if event.fingerprint == render(digest):
                         yield event
@@ -219,20 +279,19 @@ class LogReader:
 
     def versions(self, conversation_ids: Iterable[str]) -> dict[str, int]:
         """Return the versions of those that have begun; see `Storage.versions`."""
-        wanted = list(conversation_ids)  # read again where the connection was lost
+        wanted: dict[int, dict[str, None]] = {}
+        for name in conversation_ids:
+            wanted.setdefault(self._keys.lane_of(name), {})[name] = None
 
         def read() -> dict[str, int]:
-            names: dict[tuple[int, int], str] = {}
             versions: dict[str, int] = {}
             with self.connections.cursor() as cursor:
-                for name in wanted:
-                    key = self._keys.find(cursor, name)
-                    if key is not None:
-                        names[key] = name
-                keys = iter(names)
-                while some := list(islice(keys, self._limits.chunk_rows)):
-                    cursor.execute(self._sql.versions(some))
-                    versions |= {names[lane, key]: at for lane, key, at in cursor.fetchall()}
+                for lane, names in wanted.items():
+                    left = iter(names)
+                    while some := list(islice(left, self._limits.ids_per_query)):
+                        statement = self._sql.versions_of(some)
+                        cursor.execute(statement, (lane, self.log.tenant, *some))
+                        versions |= dict(cursor.fetchall())
                 if versions:
                     self.wait_until_durable(cursor)
             return versions

@@ -21,7 +21,8 @@ from eventstore.storage.chain import stored_digest
 from eventstore.storage.leaves import ArchivedRow, SealedRow
 from eventstore.storage.sealable_log import Seal
 from eventstore.storage.sql import schema as tables
-from eventstore.storage.sql.statements import compiled, lane_rows, page
+from eventstore.storage.sql.seen_clauses import page
+from eventstore.storage.sql.statements import compiled, lane_rows
 from eventstore.storage.sql.transaction_notes import TransactionNotes
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from eventstore.storage.sql.backend import Backend
     from eventstore.storage.sql.parts import CommitProof
     from eventstore.storage.sql.reader import LogReader
-    from eventstore.storage.sql.statements import Rows
+    from eventstore.storage.sql.seen_clauses import Rows
 
 _e, _c, _a, _s = (
     tables.events.c,

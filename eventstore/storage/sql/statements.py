@@ -6,15 +6,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, cast
 
 from sqlalchemy import (
     ColumnElement,
     Delete,
     Insert,
-    Integer,
-    Select,
     Update,
     and_,
     bindparam,
@@ -28,6 +26,17 @@ from sqlalchemy import (
 )
 
 from eventstore.storage.sql import schema as tables
+from eventstore.storage.sql.seen_clauses import (
+    FIRST_ROW,
+    SEEN,
+    Rows,
+    anchor_columns,
+    beside_seen,
+    holds_anchor,
+    page,
+    seen_rows_joined,
+    seen_rows_marked,
+)
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Dialect
@@ -35,8 +44,6 @@ if TYPE_CHECKING:
     from sqlalchemy.sql.expression import ClauseElement
 
     from eventstore.storage.sql.backend import Backend
-
-Rows: TypeAlias = "Select[*tuple[Any, ...]]"
 
 _e, _c, _l, _f, _i = (
     tables.events.c,
@@ -46,10 +53,6 @@ _e, _c, _l, _f, _i = (
     tables.event_ids.c,
 )
 _previous = tables.events.alias("previous")
-
-_FIRST_ROW: ColumnElement[int] = literal_column("0", Integer)
-"""The offset, which SQLite's dialect writes in any case."""
-
 
 MAX_STRAYS = 1000
 """Rows of an index without an event that are reported of a lane at most."""
@@ -76,13 +79,25 @@ class Statements:
         def text(statement: ClauseElement, *parameters: str) -> str:
             return compiled(dialect, statement, parameters)
 
+        def paged(rows: Rows, order: ColumnElement[Any], *parameters: str) -> tuple[str, str]:
+            """Return the statement for a page, and that for one where an event is in its place."""
+            beside = beside_seen(rows, order, marked=backend.sorts_joins)
+            of_page = *parameters, "most"
+            return text(page(rows), *of_page), text(beside, *SEEN, *of_page)
+
         columns = _event_columns(backend)
         self.compound = backend.compound_statements
+        self.seen_rows = seen_rows_marked if backend.sorts_joins else seen_rows_joined
+        """Takes the rows of a page that was read beside an event; see `seen_clauses`."""
         self.null = backend.null
         self._lock = " FOR UPDATE" if backend.row_locks else ""
         self._mark = "?" if dialect.paramstyle == "qmark" else "%s"
         self.advance = text(_advance(), "to", "at", "last")
+        self.advance_known = text(
+            _advance().where(holds_anchor()), "to", "at", "last", "place", "event", "time"
+        )
         self.head = text(_head(backend), "at")
+        self.head_known = text(_head(backend, *anchor_columns()), "place", "place", "at")
         self.find = text(_find(), "at", "tenant", "id")
         self.create = text(insert(tables.conversations), *tables.conversations.c.keys())
         self.insert = text(insert_event(backend.null, bindparam), *tables.events.c.keys())
@@ -95,18 +110,29 @@ class Statements:
         self.digest = text(_at_version(_e.chain), "at", "key", "version")
         self.event_id = text(_at_version(_e.event_id), "at", "key", "version")
         self.tail = text(_tail(columns), "at", "key", "after")
-        self.conversation = text(page(_tail(columns)), "at", "key", "after", "most")
-        self.feed = text(page(lane_rows(columns, backend)), "at", "after", "most")
+        tail, named, lane = _tail(columns), _named(columns), lane_rows(columns, backend)
+        self.conversation, self.conversation_known = paged(tail, _e.version, "at", "key", "after")
+        self.named, self.named_known = paged(named, _e.version, "at", "at", "tenant", "id", "after")
+        self.feed, self.feed_known = paged(lane, _e.position, "at", "after")
         self.fingerprint = text(_fingerprint(), "at", "digest")
         self.known = text(_known(), "at", "key", "id")
         self.conversations = text(page(_conversations()), "at", "tenant", "after", "most")
         self.insert_store = text(insert(tables.store), *tables.store.c.keys())
 
-    def heads(self, of: Iterable[int]) -> str:
-        """Return the statement for the positions of some lanes, locked one after the other."""
+    def heads(self, of: Iterable[int], places: Mapping[int, int]) -> str:
+        """Return the statement for the positions of some lanes, locked one after the other.
+
+        With each comes the id of the event at its place among `places`, and when it was recorded.
+        """
         numbers = ", ".join(map(str, of))
+        cases = " ".join(f"WHEN {lane} THEN {place}" for lane, place in places.items())
+        at = (
+            "FROM toolledger_events e WHERE e.lane = l.lane "
+            f"AND e.position = CASE l.lane {cases} END"
+        )
+        anchor = f"(SELECT event_id {at}), (SELECT recorded_at {at})" if places else "NULL, NULL"
         return (
-            "SELECT lane, position FROM toolledger_lanes "
+            f"SELECT lane, position, {anchor} FROM toolledger_lanes l "
             f"WHERE lane IN ({numbers}) ORDER BY lane{self._lock}"
         )
 
@@ -123,6 +149,19 @@ class Statements:
             f"WHERE lane = {self._mark} AND conversation IN ({marks})"
         )
 
+    def names_beside(self, keys: Iterable[int]) -> str:
+        """Return the same beside an event of the lane, which comes first.
+
+        If that is not in its place there is no row; if there is no name, there is one of NULLs.
+        """
+        marks, mark = ", ".join(self._mark for _ in keys), self._mark
+        return (
+            "SELECT c.conversation, c.tenant, c.conversation_id FROM "
+            f"(SELECT 1 AS one FROM toolledger_events WHERE lane = {mark} AND position = {mark} "
+            f"AND event_id = {mark} AND recorded_at = {mark}) e LEFT JOIN "
+            f"toolledger_conversations c ON c.lane = {mark} AND c.conversation IN ({marks})"
+        )
+
     def versions(self, keys: Iterable[tuple[int, int]]) -> str:
         """Return the statement for the last versions of some conversations, by lane and key."""
         lanes: dict[int, list[int]] = {}
@@ -136,6 +175,16 @@ class Statements:
             "SELECT lane, conversation, (SELECT MAX(version) FROM toolledger_events e "
             "WHERE e.lane = c.lane AND e.conversation = c.conversation) "
             f"FROM toolledger_conversations c WHERE {wanted}"
+        )
+
+    def versions_of(self, conversation_ids: Collection[str]) -> str:
+        """Return the statement for the last versions of so many conversations of a lane."""
+        marks = ", ".join(self._mark for _ in conversation_ids)
+        return (
+            "SELECT conversation_id, (SELECT MAX(version) FROM toolledger_events e "
+            "WHERE e.lane = c.lane AND e.conversation = c.conversation) "
+            f"FROM toolledger_conversations c WHERE lane = {self._mark} "
+            f"AND tenant = {self._mark} AND conversation_id IN ({marks})"
         )
 
     def advance_all(self, to: Mapping[int, int]) -> str:
@@ -175,18 +224,6 @@ class HostStatements:
     )
     lock = update(tables.lanes).where(_l.lane == bindparam("at")).values(position=_l.position)
     """The first write, which locks a database that has no row locks."""
-    find = (
-        select(_l.position, _c.conversation)
-        .outerjoin(
-            tables.conversations,
-            and_(
-                _c.lane == _l.lane,
-                _c.tenant == bindparam("tenant"),
-                _c.conversation_id == bindparam("id"),
-            ),
-        )
-        .where(_l.lane == bindparam("at"))
-    )
     advance = (
         update(tables.lanes).where(_l.lane == bindparam("at")).values(position=bindparam("to"))
     )
@@ -202,6 +239,16 @@ class HostStatements:
     )
 
     def __init__(self, backend: Backend) -> None:
+        conversation = and_(
+            _c.lane == _l.lane,
+            _c.tenant == bindparam("tenant"),
+            _c.conversation_id == bindparam("id"),
+        )
+        self.find = (
+            select(_l.position, _c.conversation, *anchor_columns())
+            .outerjoin(tables.conversations, conversation)
+            .where(_l.lane == bindparam("at"))
+        )
         self.head = _head(backend)
         self.conversation = _tail(_event_columns(backend)).limit(backend.limits.chunk_rows)
 
@@ -291,7 +338,7 @@ def _stray(of: Any, same: ColumnElement[bool]) -> Rows:
         .select_from(of.lane.table.outerjoin(tables.events, there))
         .where(of.lane == bindparam("at"), _e.version.is_(None))
         .limit(literal_column(str(MAX_STRAYS)))
-        .offset(_FIRST_ROW)
+        .offset(FIRST_ROW)
     )
 
 
@@ -362,8 +409,8 @@ def _payloads(backend: Backend) -> Rows:
     return _tail((_e.version, _e.tag, _e.schema, payload, _e.fingerprint, _e.salt))
 
 
-def _head(backend: Backend) -> Rows:
-    head = select(_l.position).where(_l.lane == bindparam("at"))
+def _head(backend: Backend, *beside: ColumnElement[Any]) -> Rows:
+    head = select(_l.position, *beside).where(_l.lane == bindparam("at"))
     return head.with_for_update() if backend.row_locks else head
 
 
@@ -387,10 +434,23 @@ def _tail(columns: Iterable[ColumnElement[Any]]) -> Rows:
     )
 
 
+def _named(columns: Iterable[ColumnElement[Any]]) -> Rows:
+    """Return the events of a conversation after a version; it is found by its tenant and id."""
+    return (
+        select(*columns)
+        .where(
+            _e.lane == bindparam("at"),
+            _e.conversation == _find().scalar_subquery(),
+            _e.version > bindparam("after"),
+        )
+        .order_by(_e.version)
+    )
+
+
 def lane_rows(columns: Iterable[ColumnElement[Any]], backend: Backend) -> Rows:
     """Return the events of a lane after a position, in order."""
     # SQLite would take the index that begins with the lane, and sort: `+ 0` keeps it from that.
-    lane = _e.lane + _FIRST_ROW if backend.position_is_rowid else _e.lane
+    lane = _e.lane + FIRST_ROW if backend.position_is_rowid else _e.lane
     return (
         select(*columns)
         .where(lane == bindparam("at"), _e.position > bindparam("after"))
@@ -398,14 +458,15 @@ def lane_rows(columns: Iterable[ColumnElement[Any]], backend: Backend) -> Rows:
     )
 
 
-def page(rows: Rows) -> Rows:
-    """Return as many of some rows as a parameter says."""
-    return rows.limit(bindparam("most")).offset(_FIRST_ROW)
-
-
 def _fingerprint() -> Rows:
     return (
-        select(_f.conversation, _f.version)
+        select(_f.version, _c.conversation, _c.tenant, _c.conversation_id)
+        .select_from(
+            tables.fingerprints.join(
+                tables.conversations,
+                and_(_c.lane == _f.lane, _c.conversation == _f.conversation),
+            )
+        )
         .where(_f.lane == bindparam("at"), _f.fingerprint == bindparam("digest"))
         .order_by(_f.conversation, _f.version)
     )

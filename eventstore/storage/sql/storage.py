@@ -86,7 +86,7 @@ class SqlStorage:
         self.anchors_at = reader.anchors_at
         self.known_ids = self.unanswered.known_ids
         self.event_id_at = self.unanswered.event_id_at
-        self.forget = log.keys.forget
+        self.forget = log.seen.forget
 
     @property
     def url(self) -> str:
@@ -98,6 +98,11 @@ class SqlStorage:
         """What asks the server for its time; see `Storage.server_time`. It asks once."""
         query = self.backend.time_query
         return None if query is None else partial(self._server_time, query)
+
+    @property
+    def timeline(self) -> int:
+        """A number that changes where the log was found to be another; see `Storage.timeline`."""
+        return self._seen.timeline
 
     def _server_time(self, query: str) -> int:
         with translated(self.backend), self.connections.cursor() as cursor:
@@ -248,14 +253,14 @@ class SqlStorage:
 
     def _know(self, notes: TransactionNotes, requests: Sequence[Append]) -> None:
         """Know from now on what a transaction has done whose COMMIT was answered."""
+        if self._proof is not None:  # before: what may be taken back replaces nothing that was seen
+            self._proof.require(requests)
         written = self._written
         self._seen.furthest |= notes.anchors
         written.ends |= notes.ends
         written.digests |= notes.digests  # last: a single statement takes the rest for known then
         if notes.keys:
             self.log.keys.remember(notes.keys)
-        if self._proof is not None:
-            self._proof.require(requests, notes)
 
     def _is_done(
         self,

@@ -184,6 +184,7 @@ class Sqlite(Backend):
                 self.url,
                 module=module,
                 poolclass=IdlePool,
+                pool_reset_on_return=None,  # what is given back is in autocommit mode
                 connect_args=options,
                 **self._existing(options),
             )
