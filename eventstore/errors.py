@@ -257,6 +257,8 @@ class LostPlace(NamedTuple):
         there = _event_named(self.found)
         if self.found is not None and self.found == self.expected:
             there = "the same, recorded at another time,"
+        if self.expected is None and isinstance(self.of, str):  # a version alone
+            return f"{place} has {there} now"
         return f"{place} had {_event_named(self.expected)}, and has {there} now"
 
 
