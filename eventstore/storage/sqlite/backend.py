@@ -60,6 +60,8 @@ from eventstore.storage.sqlite.table_engine import SqliteTableEngine
 from eventstore.storage.urls import check_options, shown
 
 if TYPE_CHECKING:
+    from sqlalchemy.pool import ConnectionPoolEntry
+
     from eventstore.storage.sql.log import Log
     from eventstore.storage.sql.table_engine import TableEngine
 
@@ -189,6 +191,8 @@ class Sqlite(Backend):
                 **self._existing(options),
             )
         event.listen(engine, "connect", self._prepare)
+        if self._file is not None:
+            event.listen(engine, "close", self._file.companions.closes)
         return engine
 
     def table_engine(self) -> TableEngine:
@@ -209,7 +213,7 @@ class Sqlite(Backend):
         place = f"{self.path.as_uri()}?{mode}"
         return {"creator": lambda: driver().connect(place, uri=True, **options)}
 
-    def _prepare(self, connection: Any, _: object) -> None:
+    def _prepare(self, connection: Any, entry: ConnectionPoolEntry) -> None:
         connection.isolation_level = None
         cursor = connection.cursor()
         cursor.execute(f"PRAGMA synchronous={_SYNCHRONOUS[self.durability]}")
@@ -217,6 +221,10 @@ class Sqlite(Backend):
         cursor.execute("PRAGMA foreign_keys=ON")
         if self.read_only:
             cursor.execute("PRAGMA query_only=ON")
+        if self._file is not None:
+            (mode,) = cursor.execute("PRAGMA journal_mode").fetchone()  # it opens what is beside
+            if mode == "wal":
+                self._file.companions.opened(entry)
         cursor.close()
 
     # the schema

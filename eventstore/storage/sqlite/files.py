@@ -8,8 +8,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from stat import S_ISDIR
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
+from weakref import WeakSet
 
 from eventstore.errors import NotAStore, StorageError, StoreCorrupt
 
@@ -73,11 +74,90 @@ def create(path: Path, build: Callable[[Path], None]) -> bool:
                 draft.with_name(draft.name + rest).unlink()
 
 
+class Companions:
+    """The files beside a database, which its connections have open: its -wal and its -shm.
+
+    1. SQLite makes them when the first connection reads, and removes them with the last. While one
+       of this process is open, they stay, whatever other processes do: then they are watched.
+    2. Most looks ask the folder alone whether a name in it has come or gone. Its time of change is
+       believed when it is so old that no later change can have the same one.
+    """
+
+    def __init__(self, path: Path) -> None:
+        path = path.resolve()
+        self._folder = str(path.parent)
+        self._names = f"{path}-wal", f"{path}-shm"
+        self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        self._pid = os.getpid()
+        self._open: WeakSet[Any] = WeakSet()  # a connection that is lost counts no more
+        self._watched: list[tuple[str, tuple[int, ...]]] = []
+        self._settled = 0  # the time of a change of the folder, after which the files were there
+
+    def opened(self, connection: Any) -> None:
+        """Watch the files: a connection has them open now."""
+        if not self._open or self._pid != os.getpid():
+            self._begin_anew()
+            self._watched = [(name, found) for name in self._names if (found := _identity(name))]
+        self._open.add(connection)
+
+    def closes(self, _: object, connection: Any) -> None:
+        """Watch them no more if this connection, which is about to be closed, is the last."""
+        self._open.discard(connection)
+
+    def missing(self) -> str | None:
+        """Return which of them was removed or replaced under an open connection, None if none."""
+        watched, is_open = self._watched, self._open
+        if not is_open or self._pid != os.getpid():
+            return None
+        changed = os.stat(self._folder).st_mtime_ns  # noqa: PTH116 - twice as fast
+        if changed == self._settled:
+            return None
+        for name, identity in watched:
+            if _identity(name) != identity:
+                # Meanwhile the last connection may have been closed, and another one opened.
+                return name if is_open and self._open is is_open and _has_open(identity) else None
+        if time.time_ns() - changed > _tick_of(changed):
+            self._settled = changed
+        return None
+
+
+def _tick_of(changed: int) -> int:
+    """Return how far apart two times of change surely differ, in nanoseconds.
+
+    File systems count in ticks of some milliseconds, and old ones in seconds.
+    """
+    return 100_000_000 if changed % 1_000_000_000 else 3_000_000_000
+
+
+def _identity(name: str) -> tuple[int, ...] | None:
+    """Return the inode and device of a file; None where it is missing."""
+    try:
+        return os.stat(name)[1:3]  # noqa: PTH116 - twice as fast
+    except OSError:
+        return None
+
+
+def _has_open(identity: tuple[int, ...]) -> bool:
+    """Return whether this process has a file open, by its inode and device.
+
+    Windows does not say, and removes no file that is open.
+    """
+    with suppress(OSError):
+        for descriptor in os.listdir("/dev/fd"):  # noqa: PTH208 - names alone
+            with suppress(OSError):
+                if os.fstat(int(descriptor))[1:3] == identity:
+                    return True
+    return False
+
+
 class StoreFile:
     """The file of an open store, watched for its place, identity and size."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.companions = Companions(path)
         self._name = str(path)
         self._identity: tuple[int, ...] | None = None  # inode and device
         self._size = 1
@@ -85,6 +165,8 @@ class StoreFile:
 
     def check_in_place(self) -> None:
         """Refuse to use a file that was removed, replaced or cut since it was opened.
+
+        So with the files beside it, which hold the last events (-wal) and the locks (-shm).
 
         Raises:
             StoreCorrupt: SQLite would continue where no other process writes or reads.
@@ -107,6 +189,14 @@ class StoreFile:
             raise StoreCorrupt(
                 f"{self.path} was {what} while it was open; nothing was written: close the store, "
                 "restore the file from a copy if necessary, and open it again"
+            )
+        missing = self.companions.missing()
+        if missing is not None:
+            raise StoreCorrupt(
+                f"{missing} was removed or replaced while the store was open, and the last events "
+                "may be gone with it; nothing was written: close the store in every process, "
+                "restore the file from a copy if `toolledger verify` finds events missing, and "
+                "open it again"
             )
         self._size = found.st_size
         self._trusted_until = now + TRUST_SECONDS

@@ -609,6 +609,40 @@ def test_a_state_that_claims_too_much_is_still_decided_again(storage: SqlStorage
     assert list(storage.verify()) == []
 
 
+@pytest.mark.parametrize("beside", ["wal", "shm"])
+@pytest.mark.parametrize("settled", [False, True])
+def test_a_file_beside_the_database_is_missed_while_a_connection_is_open(
+    opened: Callable[..., SqlStorage], path: Path, beside: str, *, settled: bool
+) -> None:
+    """The last connection removes them, and the next one makes new ones."""
+    storage = opened()
+    append(storage, "chat", message("1"))
+    storage.connections.before_fork()  # it closes all connections
+    storage.connections.after_fork_in_parent()
+    assert not [end for end in ("wal", "shm") if Path(f"{path}-{end}").exists()]
+    with path.with_name("other").open("w"):  # may have the inode of one that is gone
+        assert append(storage, "chat", message("2"), version=1).version == 2
+    if settled:  # the folder has not changed for long, and is asked alone
+        os.utime(path.parent, (0, 0))
+        trust_no_longer(storage)
+        assert append(storage, "chat", message("3"), version=2).version == 3
+    gone = Path(f"{path}-{beside}")
+    gone.rename(path.with_name("elsewhere"))
+    for _ in range(2):
+        trust_no_longer(storage)
+        with pytest.raises(StoreCorrupt, match=f"{gone} was removed or replaced while the store"):
+            append(storage, "chat", message("4"), version=2 + settled)
+        with pytest.raises(StoreCorrupt, match=f"{gone} was removed or replaced while the store"):
+            list(storage.conversation("chat"))
+        gone.touch()  # another one takes its place
+
+
+def trust_no_longer(storage: SqlStorage) -> None:
+    """Let the time pass for which a file that was seen is taken to be there."""
+    backend: Any = storage.backend
+    backend._file._trusted_until = 0.0
+
+
 def test_one_query_finds_the_conversations_that_others_wrote_to(
     opened: Callable[..., SqlStorage],
 ) -> None:
