@@ -23,7 +23,6 @@ from eventstore.storage.sealable_log import Seal
 from eventstore.storage.sql import schema as tables
 from eventstore.storage.sql.seen_clauses import page
 from eventstore.storage.sql.statements import compiled, lane_rows
-from eventstore.storage.sql.transaction_notes import TransactionNotes
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Dialect
@@ -165,7 +164,7 @@ class SqlSealableLog:
             except connections.driver.IntegrityError:
                 return False
             if self._proof is not None:
-                self._proof.require((), TransactionNotes())
+                self._proof.require(())
             return True
 
         with connections.lock:

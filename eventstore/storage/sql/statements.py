@@ -11,20 +11,18 @@ from typing import TYPE_CHECKING, Any, cast
 
 from sqlalchemy import (
     ColumnElement,
-    Delete,
     Insert,
     Update,
     and_,
     bindparam,
-    delete,
     func,
     insert,
     literal_column,
-    null,
     select,
     update,
 )
 
+from eventstore.storage.sql import redaction_clauses
 from eventstore.storage.sql import schema as tables
 from eventstore.storage.sql.seen_clauses import (
     FIRST_ROW,
@@ -103,9 +101,9 @@ class Statements:
         self.insert = text(insert_event(backend.null, bindparam), *tables.events.c.keys())
         self.index = text(insert(tables.fingerprints), *tables.fingerprints.c.keys())
         self.insert_id = text(insert(tables.event_ids), *tables.event_ids.c.keys())
-        self.redact = text(_redact(), "payload", "at", "key", "version")
-        self.forget_mark = text(_forget_mark(), "at", "key", "version")
-        self.unindex = text(_unindex(), "at", "digest", "key", "version")
+        self.redact = text(redaction_clauses.redact(), "payload", "at", "key", "version")
+        self.forget_mark = text(redaction_clauses.forget_mark(), "at", "key", "version")
+        self.unindex = text(redaction_clauses.unindex(), "at", "digest", "key", "version")
         self.payloads = text(page(_payloads(backend)), "at", "key", "after", "most")
         self.digest = text(_at_version(_e.chain), "at", "key", "version")
         self.event_id = text(_at_version(_e.event_id), "at", "key", "version")
@@ -374,32 +372,6 @@ def _advance() -> Update:
         update(tables.lanes)
         .where(_l.lane == bindparam("at"), _l.position == bindparam("last"))
         .values(position=bindparam("to"))
-    )
-
-
-def _at_key() -> ColumnElement[bool]:
-    return and_(
-        _e.lane == bindparam("at"),
-        _e.conversation == bindparam("key"),
-        _e.version == bindparam("version"),
-    )
-
-
-def _redact() -> Update:
-    change = update(tables.events).where(_at_key())
-    return change.values(payload=bindparam("payload"), salt=null())
-
-
-def _forget_mark() -> Update:
-    return update(tables.events).where(_at_key()).values(fingerprint=null())
-
-
-def _unindex() -> Delete:
-    return delete(tables.fingerprints).where(
-        _f.lane == bindparam("at"),
-        _f.fingerprint == bindparam("digest"),
-        _f.conversation == bindparam("key"),
-        _f.version == bindparam("version"),
     )
 
 
