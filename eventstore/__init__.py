@@ -83,6 +83,7 @@ from eventstore.errors import (
     UsageUnknown,
     UsageUnknownWarning,
     VersionConflict,
+    WrongKey,
 )
 from eventstore.store import EventStore
 from eventstore.subscriptions.feed import Cursor, Feed
@@ -146,10 +147,12 @@ if TYPE_CHECKING:
     from eventstore.provider_messages.history_import import Imported
     from eventstore.providers.to_events import Finding
     from eventstore.providers.validation import Violation, validate
+    from eventstore.redaction.erase import ErasedConversation, Erasure
     from eventstore.redaction.redact import Redaction
     from eventstore.responses.streams import AsyncRecordedStream, RecordedStream, recording
     from eventstore.responses.usage_budget import AsyncUsageBudget, UsageBudget
     from eventstore.subscriptions.conversation_cursor import ConversationCursor
+    from eventstore.subjects.secret import SubjectSecret
     from eventstore.subscriptions.subscription import Follow, Lag
 
 __all__ = [
@@ -185,6 +188,8 @@ __all__ = [
     "Denial",
     "Dispatcher",
     "Document",
+    "ErasedConversation",
+    "Erasure",
     "ErrorClass",
     "ErrorEnvelope",
     "ErrorKind",
@@ -260,6 +265,7 @@ __all__ = [
     "StoreFull",
     "StoreReadOnly",
     "StuckLoopGuard",
+    "SubjectSecret",
     "Terminate",
     "Text",
     "Tool",
@@ -296,6 +302,7 @@ __all__ = [
     "UsageUnknownWarning",
     "VersionConflict",
     "Violation",
+    "WrongKey",
     "classify",
     "compose_gates",
     "current_attempt",
@@ -328,6 +335,8 @@ _LAZY = {
     "Defer": "eventstore.dispatch",
     "Denial": "eventstore.policies.gates",
     "Dispatcher": "eventstore.dispatch",
+    "ErasedConversation": "eventstore.redaction.erase",
+    "Erasure": "eventstore.redaction.erase",
     "ErrorClass": "eventstore.domain.error_codes",
     "ErrorEnvelope": "eventstore.agent_errors.error_envelope",
     "FatalToolError": "eventstore.policies.termination",
@@ -360,6 +369,7 @@ _LAZY = {
     "RunUsage": "eventstore.policies.usage_limits",
     "Skip": "eventstore.dispatch",
     "StuckLoopGuard": "eventstore.dispatch",
+    "SubjectSecret": "eventstore.subjects.secret",
     "Terminate": "eventstore.dispatch",
     "ToolEffect": "eventstore.domain.tool_effect",
     "ToolError": "eventstore.agent_errors.errors",

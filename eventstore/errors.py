@@ -14,6 +14,7 @@
     ├── UnencodableEvent         an event that cannot be written as JSON
     ├── NonResolvedToolError     a call without an answer where one is needed
     ├── RedactionRefused         what is to be redacted must stay, or is not there
+    ├── WrongKey                 a secret or a key is not the one that the log was written with
     └── StorageError             the database refused
         ├── StoreClosed          used after close()
         ├── StoreBusy            another writer kept the lock too long
@@ -105,6 +106,10 @@ class IllegalTransition(EventStoreError):
 
 class RedactionRefused(EventStoreError):
     """What is to be redacted must stay for now, or is not there; nothing was redacted."""
+
+
+class WrongKey(EventStoreError):
+    """A secret or a key is not the one that the log was written with."""
 
 
 class UnknownCall(EventStoreError, LookupError):

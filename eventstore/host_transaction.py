@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from eventstore.domain.tool import Tool
     from eventstore.policies.prices import Prices
     from eventstore.session import LogSession, Session
+    from eventstore.subjects.tags import Tag
 
 T = TypeVar("T")
 
@@ -56,12 +57,14 @@ class ConnectionSession:
         """Append what a command decides, with the lane's lock held, and return its result."""
         self._store_session.committer.keep_time()
         name = command.conversation_id
+        if self._store_session.tags:
+            command = command.about(self._store_session.tags)
         if command.event_ids:  # which of them are stored is found by reading all events
             state = ConversationState(name, 0)
         else:
             state = self._store_session.committer.remembered_state(name)
         pending = PendingAppend(self.clock, self.events, command, state=state)
-        request = Append(name, state.version, state.as_of, (), pending.rebase)
+        request = Append(name, state.version, state.as_of, (), pending.rebase, tags=command.tags)
         try:
             (outcome,) = self._opened().append([request])
         except StoreCorrupt:
@@ -93,6 +96,14 @@ class ConnectionSession:
     def known_ids(self, conversation_id: str, event_ids: Sequence[bytes]) -> dict[bytes, int]:
         """Return which of the event ids are stored in the conversation, with their versions."""
         return self._opened().known_ids(conversation_id, event_ids)
+
+    def about(self, subjects: Sequence[str]) -> ConnectionSession:
+        """Return the session whose appends are about these subjects, too."""
+        return ConnectionSession(self._store_session.about(subjects), self._storage)
+
+    def tags_of(self, conversation_id: str) -> Sequence[Tag]:
+        """Return the tags of a conversation, as the transaction sees them."""
+        return self._opened().tags_of(conversation_id)
 
     def in_transaction(self, connection: Connection) -> NoReturn:
         """Raise `TypeError`: the session has its connection."""

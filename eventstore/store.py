@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from os import PathLike
 from typing import TYPE_CHECKING, Self
 
 from eventstore.conversation import Conversation
@@ -13,6 +15,7 @@ from eventstore.errors import StorageError
 from eventstore.session import DEFAULT_SETTINGS, LogSession, SessionSettings
 from eventstore.storage.interface import Damage, Storage
 from eventstore.storage.verification import verify
+from eventstore.subjects.secret import SubjectSecret, secret_of
 from eventstore.subscriptions.feed import Bookmark, Cursor, Feed
 
 if TYPE_CHECKING:
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from eventstore.policies.prices import Prices
+    from eventstore.redaction.erase import Erasure
     from eventstore.redaction.redact import Redaction
     from eventstore.seals import Anchor, SigningKey, VerifierKey
     from eventstore.session import Session
@@ -44,8 +48,12 @@ class EventStore:
         *,
         settings: SessionSettings = DEFAULT_SETTINGS,
         prices: Prices | None = None,
+        subjects: SubjectSecret | str | PathLike[str] | None = None,
     ) -> None:
-        self.session = LogSession(storage, clock, _bind_to_connection, settings, prices)
+        secret = None if subjects is None else secret_of(subjects)
+        if secret is not None:
+            storage.subjects.recognise(secret.check)
+        self.session = LogSession(storage, clock, _bind_to_connection, settings, prices, secret)
         """What its handles share; for the package's own use."""
 
     @classmethod
@@ -60,6 +68,7 @@ class EventStore:
         read_only: bool = False,
         clock: Callable[[], int] | None = None,
         prices: Prices | None = None,
+        subjects: SubjectSecret | str | PathLike[str] | None = None,
     ) -> Self:
         """Open the store at a database URL; create or upgrade its schema.
 
@@ -76,9 +85,13 @@ class EventStore:
         Times of the log, leases and the ends of approvals come from the database: from its server,
         whatever the clock of this machine says, or of this machine for SQLite. A `clock` that
         returns microseconds since 1970 UTC takes its place, for tests for example.
+        `subjects` is the secret of the index of subjects (`SubjectSecret`, or the path of its
+        file), with which events are tagged with the persons whom they are about, see
+        `Conversation.about`, and found again, see `erase_subject`.
 
         Raises:
             ValueError: the URL, or another argument, makes no sense.
+            WrongKey: the log was tagged under another secret.
             NotAStore, SchemaTooNew, StorageError: the database cannot be used.
         """
         if not isinstance(tenant, str):
@@ -86,11 +99,15 @@ class EventStore:
         _check_storable("tenant", tenant)
         from eventstore.storage.factory import open_storage  # loads SQLAlchemy
 
-        return cls(
-            open_storage(url, tenant, durability, busy_timeout, new=create, read_only=read_only),
-            clock,
-            prices=prices,
+        secret = None if subjects is None else secret_of(subjects)
+        storage = open_storage(
+            url, tenant, durability, busy_timeout, new=create, read_only=read_only
         )
+        try:
+            return cls(storage, clock, prices=prices, subjects=secret)
+        except BaseException:
+            storage.close()
+            raise
 
     def __repr__(self) -> str:
         from eventstore.storage.urls import shown  # loads SQLAlchemy
@@ -119,7 +136,11 @@ class EventStore:
         return self.session.now()
 
     def conversation(
-        self, conversation_id: str, *, connection: Connection | None = None
+        self,
+        conversation_id: str,
+        *,
+        connection: Connection | None = None,
+        subjects: Iterable[str] = (),
     ) -> Conversation:
         """Return a handle on a conversation; the first append creates it.
 
@@ -130,14 +151,18 @@ class EventStore:
         connection meanwhile, in the same thread, would wait for yourself: it raises `StoreBusy`
         after `busy_timeout`.
 
+        All that is appended through the handle is about the `subjects`; see `Conversation.about`.
+
         Raises:
-            ValueError: the id is empty, or is not text that a database can hold.
+            ValueError: the id is empty, or is not text that a database can hold; or a subject.
             TypeError, ValueError: the connection cannot be used, found here or at the first use.
         """
         check_conversation_id(conversation_id)
         session: Session = self.session
         if connection is not None:
             session = session.in_transaction(connection)
+        if named := list(subjects):
+            session = session.about(named)
         return Conversation(session, conversation_id)
 
     def conversations(self) -> Iterator[tuple[str, int]]:
@@ -326,6 +351,73 @@ class EventStore:
             )
             if done.versions:
                 yield done
+
+    def tag_subject(
+        self, subject: str, conversation_id: str, versions: Iterable[int] | None = None
+    ) -> int:
+        """Tag events that are stored: they are about a subject. Return how many tags are new.
+
+        Without `versions` it is the whole conversation, also what is still to come: that counts as
+        one tag. `Conversation.about` tags events as they are appended.
+
+        Raises:
+            ValueError: there is no such event, it is no subject, or the store was opened without
+                `subjects`.
+        """
+        from eventstore.redaction.erase import tag
+
+        check_conversation_id(conversation_id)
+        return tag(self.session, subject, conversation_id, versions)
+
+    def erase_subject(  # noqa: PLR0913 - all but the first have names
+        self,
+        subject: str,
+        *,
+        by: str,
+        reason: str | None = None,
+        text: str | re.Pattern[str] = "",
+        archives_are_gone: bool = False,
+        dry_run: bool = False,
+    ) -> Erasure:
+        """Redact all events that are about a subject, in all conversations of all tenants.
+
+        They are found by their tags; see `Conversation.about`. A `text`, a name for example, or a
+        compiled pattern, is taken out of all other events, too. Each conversation is redacted by
+        itself, see `redact`; a run that was ended in the middle is repeated. Calls that are open or
+        in doubt are left, and named, and so are archives. When the files of archives are destroyed,
+        `archives_are_gone=True` forgets them, too. The tags of what was erased go at the end. The
+        report names no subject; so should not the `reason`, which is stored.
+
+        With `dry_run` nothing is done, and what would be is returned.
+
+        Raises:
+            ValueError: an argument makes no sense, or the store was opened without `subjects`.
+        """
+        from eventstore.redaction.erase import erase
+
+        return erase(
+            self.session,
+            self._of_tenant,
+            subject,
+            by=by,
+            reason=reason,
+            text=text,
+            archives_are_gone=archives_are_gone,
+            dry_run=dry_run,
+        )
+
+    @contextmanager
+    def _of_tenant(self, tenant: str) -> Generator[LogSession]:
+        """Open the log of another tenant of the same database."""
+        from eventstore.storage.factory import DEFAULT_BUSY_SECONDS, open_storage
+
+        storage = open_storage(self.url, tenant, "full", DEFAULT_BUSY_SECONDS, new=False)
+        clock, settings = self.session.clock, self.session.settings
+        session = LogSession(storage, clock, _bind_to_connection, settings)
+        try:
+            yield session
+        finally:
+            session.close()
 
     def redactions(self) -> Iterator[Recorded]:
         """Return the events that record redactions, of all conversations, in the feed's order."""

@@ -12,7 +12,7 @@ cancelled earlier appends nothing. Nothing of a task continues after it has ende
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection, Generator, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Generator, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, Self, Unpack
 
@@ -29,14 +29,17 @@ from eventstore.subscriptions.waiting import StopSignal
 
 if TYPE_CHECKING:
     import re
+    from os import PathLike
     from types import TracebackType
 
     from sqlalchemy.ext.asyncio import AsyncConnection
 
     from eventstore.aio.session import AsyncSession
     from eventstore.policies.prices import Prices
+    from eventstore.redaction.erase import Erasure, ErasureSaid
     from eventstore.redaction.redact import Chosen, Redaction, Said
     from eventstore.seals import Anchor, Seal, SigningKey, VerifierKey
+    from eventstore.subjects.secret import SubjectSecret
 
 
 class Opening:
@@ -110,6 +113,7 @@ class AsyncEventStore:
         read_only: bool = False,
         clock: Callable[[], int] | None = None,
         prices: Prices | None = None,
+        subjects: SubjectSecret | str | PathLike[str] | None = None,
     ) -> Opening:
         """Open the store at a database URL; see `EventStore.open`."""
 
@@ -123,6 +127,7 @@ class AsyncEventStore:
                 read_only=read_only,
                 clock=clock,
                 prices=prices,
+                subjects=subjects,
             )
             return cls(store)
 
@@ -133,7 +138,11 @@ class AsyncEventStore:
         return await self.session.call(self._store.now)
 
     def conversation(
-        self, conversation_id: str, *, connection: AsyncConnection | None = None
+        self,
+        conversation_id: str,
+        *,
+        connection: AsyncConnection | None = None,
+        subjects: Iterable[str] = (),
     ) -> AsyncConversation:
         """Return a handle on a conversation; the first append creates it.
 
@@ -145,6 +154,8 @@ class AsyncEventStore:
         session: AsyncSession = self.session
         if connection is not None:
             session = session.in_transaction(connection)
+        if named := list(subjects):
+            session = session.about(named)
         return AsyncConversation(session, conversation_id)
 
     def __repr__(self) -> str:
@@ -214,6 +225,17 @@ class AsyncEventStore:
     ) -> AsyncIterator[Redaction]:
         """Take a text out of every conversation; see `EventStore.redact_everywhere`."""
         return Reading(self.session, self._store.redact_everywhere(text, **said))
+
+    async def tag_subject(
+        self, subject: str, conversation_id: str, versions: Iterable[int] | None = None
+    ) -> int:
+        """Tag events that are stored; see `EventStore.tag_subject`."""
+        tag = partial(self._store.tag_subject, subject, conversation_id, versions)
+        return await self.session.call(tag)
+
+    async def erase_subject(self, subject: str, **said: Unpack[ErasureSaid]) -> Erasure:
+        """Redact all events that are about a subject; see `EventStore.erase_subject`."""
+        return await self.session.call(partial(self._store.erase_subject, subject, **said))
 
     def redactions(self) -> AsyncIterator[Recorded]:
         """Return the events that record redactions, of all conversations."""

@@ -30,6 +30,7 @@ from eventstore.domain.fingerprint import render
 from eventstore.domain.tool import Tool
 from eventstore.errors import VersionConflict
 from eventstore.storage.interface import Appended, Draft, Rewrite
+from eventstore.subjects.tags import Tag
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -74,6 +75,12 @@ class Command(msgspec.Struct, Generic[T_co], frozen=True, eq=False):
     """Its decision looks things up in the log, so that it shares no transaction with others."""
     rewrites: Sequence[Rewrite] = ()
     """What is redacted with it; see `Append`."""
+    tags: Sequence[Tag] = ()
+    """Whom its events are about."""
+
+    def about(self, tags: Sequence[Tag]) -> Command[T_co]:
+        """Return the command whose events have these tags, too."""
+        return replace(self, tags=(*self.tags, *tags))
 
     def with_hooks(self, hooks: tuple[HookAnswer, ...]) -> Command[T_co]:
         """Return the command whose first event says what hooks answered before it."""

@@ -105,7 +105,13 @@ class KnownStates:
         state = pending.state
         if drafts:
             request = Append(
-                name, state.version, state.as_of, drafts, pending.rebase, command.rewrites
+                name,
+                state.version,
+                state.as_of,
+                drafts,
+                pending.rebase,
+                command.rewrites,
+                command.tags,
             )
             (appended,) = self._append([request], storage)
             if isinstance(appended, Exception):
@@ -161,7 +167,14 @@ class KnownStates:
                 states[name] = self._take(name, storage)
             pending.state = states[name]
         requests = [
-            Append(p.command.conversation_id, p.state.version, p.state.as_of, (), p.join)
+            Append(
+                p.command.conversation_id,
+                p.state.version,
+                p.state.as_of,
+                (),
+                p.join,
+                tags=p.command.tags,
+            )
             for p in group
         ]
         try:

@@ -13,7 +13,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -42,6 +42,13 @@ _FORMS = ("native", "provider", "exact", "results")
 """The members by which a message, or a result, is sent back as the provider wrote it."""
 
 
+class RedactionPlan(NamedTuple):
+    """The markers to be, and the calls that are left for now: their states by their ids."""
+
+    payloads: list[Planned]
+    left: dict[str, str]
+
+
 class Planned(msgspec.Struct, frozen=True):
     """The marker of one payload, and how it is recorded."""
 
@@ -57,7 +64,7 @@ def plan(
     tools: Mapping[str, Tool],
     wanted: Selection,
     nonce: Callable[[], bytes],
-) -> list[Planned]:
+) -> RedactionPlan:
     """Return what is to be done for a selection, in the order of versions.
 
     `nonce` returns 16 random bytes.
@@ -73,7 +80,8 @@ def plan(
             f"conversation {conversation_id!r} has no version {missing[0]}: it ends at "
             f"{max(found, default=0)}; name one of its versions"
         )
-    if unknown := sorted(wanted.calls - tools.keys()):
+    unknown = sorted(wanted.calls - tools.keys())
+    if unknown and not wanted.spares:
         raise RedactionRefused(
             f"conversation {conversation_id!r} has no call {unknown[0]!r}: look at `chat.tools`, "
             "and name one of them"
@@ -81,6 +89,12 @@ def plan(
     for row in rows:
         if wanted.names(row.version, row.call_id):
             row.select(wanted)
+    left: dict[str, str] = {}
+    if wanted.spares:
+        open_calls = unsettled(tools)
+        changed = {row.call_id for row in rows if row.is_changed}
+        left = {call_id: state for call_id, state in open_calls.items() if call_id in changed}
+        rows = [row for row in rows if row.call_id not in left]
     concerned = {row.call_id for row in rows if row.is_changed and row.call_id is not None}
     _check_settled(tools, concerned)
     bare = {row.call_id for row in rows if row.call_id is not None and row.loses_arguments}
@@ -90,19 +104,25 @@ def plan(
             row.forget_fingerprint()
         elif row.tells_of(turns):
             row.drop_forms()
-    return [row.planned(nonce) for row in rows if row.is_changed]
+    return RedactionPlan([row.planned(nonce) for row in rows if row.is_changed], left)
 
 
-def _check_settled(tools: Mapping[str, Tool], concerned: Iterable[str]) -> None:
-    for call_id in sorted(concerned):
-        tool = tools.get(call_id)
-        if tool is None or (tool.is_resolved and not tool.in_doubt and not tool.retry_announced):
-            continue
-        state = "in doubt" if tool.in_doubt else tool.status.name.lower()
-        raise RedactionRefused(
-            f"call {call_id!r} is {state}, and only the log says what was asked for: complete, "
-            "reject or settle it first; nothing was redacted"
-        )
+def unsettled(tools: Mapping[str, Tool]) -> dict[str, str]:
+    """Return the calls of which nothing can be redacted yet: their states by their ids."""
+    return {
+        call_id: "in doubt" if tool.in_doubt else tool.status.name.lower()
+        for call_id, tool in tools.items()
+        if not tool.is_resolved or tool.in_doubt or tool.retry_announced
+    }
+
+
+def _check_settled(tools: Mapping[str, Tool], concerned: set[str]) -> None:
+    for call_id, state in unsettled(tools).items():
+        if call_id in concerned:
+            raise RedactionRefused(
+                f"call {call_id!r} is {state}, and only the log says what was asked for: complete, "
+                "reject or settle it first; nothing was redacted"
+            )
 
 
 class _Row:
@@ -124,7 +144,7 @@ class _Row:
     def select(self, wanted: Selection) -> None:
         """Take out what is selected."""
         if wanted.is_whole:
-            self._take_all(named=self.version in wanted.versions)
+            self._take_all(named=self.version in wanted.versions and not wanted.spares)
         elif self._kept is not None and self._stored.tag != "redacted":
             self._take_out(wanted)
 

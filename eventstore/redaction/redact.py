@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Required, TypedDict
+from typing import TYPE_CHECKING, Required, TypedDict, Unpack
 
 import msgspec
 
@@ -14,7 +14,7 @@ from eventstore.append.command import Command, Decide, PendingAppend
 from eventstore.append.tool_fold import fold_tools
 from eventstore.domain.redaction import SALT_BYTES, PayloadsRedacted
 from eventstore.errors import RedactionRefused, StoreBusy, VersionConflict
-from eventstore.redaction.plan import Planned, plan
+from eventstore.redaction.plan import Planned, RedactionPlan, plan
 from eventstore.redaction.selection import Selection, selection
 
 if TYPE_CHECKING:
@@ -51,6 +51,8 @@ class Redaction(msgspec.Struct, frozen=True):
 
     `versions` are those of the redacted events, `recorded_at` those of the events that record it.
     What `guessable` events held can be guessed, and the guess confirmed: they have no salts.
+    `left` has the calls that were left, as they are open or in doubt, with their states: where a
+    whole person is erased.
     `remains` says in words where the database still holds the text, and how to clear it.
     """
 
@@ -59,6 +61,7 @@ class Redaction(msgspec.Struct, frozen=True):
     recorded_at: tuple[int, ...] = ()
     guessable: tuple[int, ...] = ()
     remains: tuple[str, ...] = ()
+    left: dict[str, str] = {}
 
 
 def redact(  # noqa: PLR0913 - see `EventStore.redact`
@@ -76,13 +79,42 @@ def redact(  # noqa: PLR0913 - see `EventStore.redact`
     dry_run: bool = False,
 ) -> Redaction:
     """Redact events of a conversation; see `EventStore.redact`."""
+    check_person(by)
+    wanted = selection(versions, calls, paths, text, whole=whole)
+    done = redact_selected(
+        session, conversation_id, wanted, by=by, reason=reason, rule=rule, dry_run=dry_run
+    )
+    if done.recorded_at:
+        return msgspec.structs.replace(done, remains=session.storage.erase())
+    return done
+
+
+def check_person(by: object) -> None:
+    """Refuse what names nobody who redacts.
+
+    Raises:
+        ValueError: it does not.
+    """
     if not isinstance(by, str) or not by.strip():
         raise ValueError(f"by is {by!r}: name a person, for example 'mia@acme.example'")
-    wanted = selection(versions, calls, paths, text, whole=whole)
+
+
+def redact_selected(
+    session: LogSession, conversation_id: str, wanted: Selection, **said: Unpack[Said]
+) -> Redaction:
+    """Redact what is selected of a conversation, in one transaction.
+
+    What the database still holds of it is left to the caller; see `Storage.erase`.
+
+    Raises:
+        RedactionRefused: there is no such event, or it must stay for now.
+    """
+    reason, rule = said.get("reason"), said.get("rule")
     for _ in range(TRIES):
         planned, version = _planned(session, conversation_id, wanted)
-        record = list(_records(planned, by, reason, rule, wanted))
-        if dry_run or not planned:
+        payloads = planned.payloads
+        record = list(_records(payloads, said["by"], reason, rule, wanted))
+        if said.get("dry_run") or not payloads:
             return _redaction(conversation_id, planned)
         command = Command(
             conversation_id,
@@ -90,14 +122,14 @@ def redact(  # noqa: PLR0913 - see `EventStore.redact`
             PendingAppend.recorded,
             version,
             exclusive=True,
-            rewrites=[each.rewrite for each in planned],
+            rewrites=[each.rewrite for each in payloads],
         )
         try:
             recorded = session.run(command)
         except VersionConflict:
             continue
         at = tuple(each.version for each in recorded)
-        return _redaction(conversation_id, planned, at, session.storage.erase())
+        return _redaction(conversation_id, planned, at)
     raise StoreBusy(
         f"conversation {conversation_id!r} was appended to {TRIES} times while it was to be "
         "redacted; nothing was redacted: try again when it rests"
@@ -106,7 +138,7 @@ def redact(  # noqa: PLR0913 - see `EventStore.redact`
 
 def _planned(
     session: LogSession, conversation_id: str, wanted: Selection
-) -> tuple[list[Planned], int]:
+) -> tuple[RedactionPlan, int]:
     rows = list(session.storage.payloads(conversation_id))
     if not rows:
         raise RedactionRefused(
@@ -130,15 +162,12 @@ def _records(
 
 
 def _redaction(
-    conversation_id: str,
-    planned: list[Planned],
-    recorded_at: tuple[int, ...] = (),
-    remains: tuple[str, ...] = (),
+    conversation_id: str, planned: RedactionPlan, recorded_at: tuple[int, ...] = ()
 ) -> Redaction:
     return Redaction(
         conversation_id,
-        tuple(each.record.version for each in planned),
+        tuple(each.record.version for each in planned.payloads),
         recorded_at,
-        tuple(each.record.version for each in planned if not each.salted),
-        remains,
+        tuple(each.record.version for each in planned.payloads if not each.salted),
+        left=planned.left,
     )

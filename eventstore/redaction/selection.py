@@ -27,6 +27,8 @@ class Selection(msgspec.Struct, frozen=True):
     calls: frozenset[str] = frozenset()
     paths: tuple[str, ...] = ()
     text: re.Pattern[str] | None = None
+    spares: bool = False
+    """What must stay for now, or has nothing to redact, is passed over and not refused."""
 
     @property
     def is_whole(self) -> bool:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 
 from eventstore.domain.events import Recorded
+from eventstore.subjects.tags import SubjectIndex, Tag
 
 if TYPE_CHECKING:
     from eventstore.storage.sealable_log import SealableLog
@@ -73,6 +74,7 @@ class Append(msgspec.Struct):
     nothing itself: `rebase` takes the events that others have written to the conversation since
     `version` (none is possible), and returns the drafts to store instead. An empty answer is legal.
     `rewrites` are done in the same transaction, where there are drafts: the record of a redaction.
+    So are `tags` written, which say whom the drafts are about.
     """
 
     conversation_id: str
@@ -81,6 +83,7 @@ class Append(msgspec.Struct):
     drafts: Sequence[Draft]
     rebase: Callable[[Sequence[Recorded]], Sequence[Draft]]
     rewrites: Sequence[Rewrite] = ()
+    tags: Sequence[Tag] = ()
 
 
 class Appended(msgspec.Struct, frozen=True, gc=False):
@@ -166,6 +169,11 @@ class Storage(Protocol):
 
         Returned is what is left, in words, each with the remedy.
         """
+        ...
+
+    @property
+    def subjects(self) -> SubjectIndex:
+        """The index of the persons whom events are about, of all tenants."""
         ...
 
     def by_fingerprint(self, digest: bytes) -> Iterator[Recorded]:

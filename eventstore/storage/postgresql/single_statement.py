@@ -74,6 +74,7 @@ class PostgresqlSingleStatement:
             or name in written.contested
             or request.drafts[0].id_given
             or request.rewrites
+            or request.tags
         ):
             return None
         prepared = self._statements()

@@ -30,12 +30,20 @@ from eventstore.storage.sql.rows import (
     id_rows,
     index_rows,
     recorded,
+    tag_rows,
 )
-from eventstore.storage.sql.schema import conversations, event_ids, events, fingerprints
+from eventstore.storage.sql.schema import (
+    conversations,
+    event_ids,
+    events,
+    fingerprints,
+    subjects,
+)
 from eventstore.storage.sql.statements import HostStatements
 from eventstore.storage.sql.storage import SqlStorage
 from eventstore.storage.sql.transaction_notes import NOWHERE
 from eventstore.storage.urls import shown
+from eventstore.subjects.tags import Tag
 
 if TYPE_CHECKING:
     from sqlalchemy import CursorResult, Executable, Table
@@ -142,6 +150,9 @@ class ConnectionStorage:
             previous = self._digest_at(lane, key, name, version)
             digests = chained(previous, version, drafts)
             self._insert(Batch((lane, key), base, version, drafts, digests))
+            tags = tag_rows(lane, key, request.tags, version, len(drafts))
+            if named := [_named(subjects, row) for row in tags]:
+                self._connection.execute(insert(subjects), named)
             self._run(self._sql.advance, at=lane, to=base + len(drafts))
         return Appended(lane, version + len(drafts), base + len(drafts))
 
@@ -160,6 +171,13 @@ class ConnectionStorage:
             return {}
         found = self._fetch(self._sql.known, at=lane, key=key, ids=list(event_ids))
         return {bytes(event_id): version for event_id, version in found}
+
+    def tags_of(self, conversation_id: str) -> Sequence[Tag]:
+        """Return the tags of a conversation: whom its events are about."""
+        lane = self._storage.lane_of(conversation_id)
+        key = self._key(lane, conversation_id)
+        found = [] if key is None else self._fetch(self._sql.tags, at=lane, key=key)
+        return [Tag(bytes(subject), version) for version, subject in found]
 
     # statements
 

@@ -29,6 +29,7 @@ from eventstore.storage.sql.rows import (
     id_rows,
     index_row,
     index_rows,
+    tag_rows,
 )
 from eventstore.storage.sql.statements import Statements
 from eventstore.storage.sql.transaction_notes import anchor_of
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from eventstore.storage.sql.log import Log
     from eventstore.storage.sql.reader import LogReader
     from eventstore.storage.sql.transaction_notes import TransactionNotes
+    from eventstore.subjects.tags import Tag
 
 Insert: TypeAlias = "Callable[[DBAPICursor, Statements, Sequence[Batch]], None]"
 """Writes the events of batches, and what finds them: by fingerprint, and by given id."""
@@ -122,6 +124,8 @@ class LogWriter:
                 self._insert(cursor, self._sql, [Batch(key, base, version, drafts, digests)])
             if request.rewrites:
                 self._rewrite(cursor, key, request)
+            if request.tags:
+                self._tag(cursor, key, request.tags, version, len(drafts))
             notes.digests = {name: (version + len(drafts), digest)}
             notes.anchors = {lane: anchor_of(end, drafts[-1])}
         self._counters.advance(cursor, {lane: base + claimed}, {lane: end}, notes)
@@ -142,6 +146,14 @@ class LogWriter:
                 cursor.execute(self._sql.forget_mark, at)
                 mark = bytearray(each.fingerprint)
                 cursor.execute(self._sql.unindex, (key[0], mark, key[1], each.version))
+
+    def _tag(
+        self, cursor: DBAPICursor, key: Key, tags: Sequence[Tag], after: int, count: int
+    ) -> None:
+        """Write whom the events of an append are about."""
+        rows = list(tag_rows(*key, tags, after, count))
+        if rows:
+            cursor.executemany(self._sql.tag, rows)
 
     def _insert_one(
         self,
@@ -245,6 +257,8 @@ class LogWriter:
             group.digests[name] = digests[-1]
             if request.rewrites:
                 self._rewrite(cursor, key, request)
+            if request.tags:
+                self._tag(cursor, key, request.tags, version, len(drafts))
             group.batches.append(Batch(key, end, version, drafts, digests))
         group.versions[name] += len(drafts)
         group.ends[lane] += len(drafts)

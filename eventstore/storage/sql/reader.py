@@ -258,9 +258,8 @@ class LogReader:
                 for _, conversation_id, version in rows:
                     yield conversation_id, version
 
-    def chunks(self, statement: str, *of: object) -> Iterator[list[Any]]:
+    def chunks(self, statement: str, *of: object, after: int = 0) -> Iterator[list[Any]]:
         """Yield all that a statement finds, in the order of its rows' first column."""
-        after = 0
 
         def read() -> list[Any]:
             with self.connections.cursor() as cursor:

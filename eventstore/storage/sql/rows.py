@@ -15,6 +15,7 @@ from eventstore.domain.nesting import SHALLOW_SIZE, nests_too_deeply
 from eventstore.domain.redaction import is_marker, marker_digest
 from eventstore.errors import StoreCorrupt
 from eventstore.storage.interface import Draft
+from eventstore.subjects.tags import Tag, versions_of
 
 Judge = Callable[[int, int, int], Mapping[int, str]]
 """Says what is wrong with the rows of a lane, from one position to another, by position."""
@@ -124,6 +125,15 @@ def id_rows(batches: Iterable[Batch]) -> Iterator[IdRow]:
         for version, draft in enumerate(drafts, before + 1):
             if draft.id_given:
                 yield id_row(*key, version, draft)
+
+
+def tag_rows(
+    lane: int, conversation: int, tags: Iterable[Tag], after: int, count: int
+) -> Iterator[tuple[int, bytearray, int, int]]:
+    """Yield the rows of the tags of an append of `count` events after a version."""
+    places = ((tag.subject, version) for tag in tags for version in versions_of(tag, after, count))
+    for subject, version in dict.fromkeys(places):
+        yield lane, bytearray(subject), conversation, version
 
 
 def anchor_of_draft(draft: Draft) -> str:

@@ -105,6 +105,7 @@ class Statements:
         self.forget_mark = text(redaction_clauses.forget_mark(), "at", "key", "version")
         self.unindex = text(redaction_clauses.unindex(), "at", "digest", "key", "version")
         self.payloads = text(page(_payloads(backend)), "at", "key", "after", "most")
+        self.tag = text(insert(tables.subjects), *tables.subjects.c.keys())
         self.digest = text(_at_version(_e.chain), "at", "key", "version")
         self.event_id = text(_at_version(_e.event_id), "at", "key", "version")
         self.tail = text(_tail(columns), "at", "key", "after")
@@ -229,6 +230,10 @@ class HostStatements:
         _i.lane == bindparam("at"),
         _i.conversation == bindparam("key"),
         _i.event_id.in_(bindparam("ids", expanding=True)),
+    )
+    tags = select(tables.subjects.c.version, tables.subjects.c.subject).where(
+        tables.subjects.c.lane == bindparam("at"),
+        tables.subjects.c.conversation == bindparam("key"),
     )
     digest = select(_e.chain).where(
         _e.lane == bindparam("at"),

@@ -30,7 +30,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property, partial
 from os import getpid
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from eventstore.errors import OutcomeUnknown
 from eventstore.storage.chain import store_digest
@@ -41,6 +41,7 @@ from eventstore.storage.sql.integrity import verify
 from eventstore.storage.sql.log import Log
 from eventstore.storage.sql.log_writer import LogWriter, RebaseFailed
 from eventstore.storage.sql.parts import MakeParts, plain_parts
+from eventstore.storage.sql.subject_index import SqlSubjectIndex
 from eventstore.storage.sql.transaction_notes import TransactionNotes
 from eventstore.storage.sql.unanswered_commits import UnansweredCommits, ids_of
 
@@ -49,6 +50,8 @@ if TYPE_CHECKING:
 
     from eventstore.storage.sealable_log import SealableLog
     from eventstore.storage.sql.backend import Backend
+
+T = TypeVar("T")
 
 
 class SqlStorage:
@@ -133,6 +136,11 @@ class SqlStorage:
         """Clear what is left of redacted payloads; see `Storage.erase`."""
         with self.connections.lock, translated(self.backend):
             return self._erase(self.reader)
+
+    @cached_property
+    def subjects(self) -> SqlSubjectIndex:
+        """The index of the persons whom events are about; see `Storage.subjects`."""
+        return SqlSubjectIndex(self.reader, self._write_beside)
 
     def close(self) -> None:
         """Give up the connections, after the last hint. A second call does nothing."""
@@ -287,21 +295,31 @@ class SqlStorage:
 
     def accept_loss(self) -> None:
         """Record that the loss of events is known; see `Storage.accept_loss`."""
-        connections, lanes = self.connections, len(self.log.lanes)
+        lanes = len(self.log.lanes)
         mark, now = os.urandom(8).hex(), time.time_ns() // 1000
         digest = store_digest(mark.encode(), lanes, now)
 
-        def write() -> None:
+        def write(cursor: DBAPICursor) -> None:
+            self.log.counters.lock(cursor, 0)  # so that two do not take the same number
+            cursor.execute("SELECT MAX(id) FROM toolledger_store")
+            last = cursor.fetchall()[0][0]
+            row = (last + 1, mark, lanes, now, bytearray(digest))
+            cursor.execute(self.log.sql.insert_store, row)
+
+        self._write_beside(write)
+
+    def _write_beside(self, write: Callable[[DBAPICursor], T]) -> T:
+        """Write what is no event, in a transaction; `write` may be called again."""
+        connections = self.connections
+
+        def attempt() -> T:
             with connections.transaction() as cursor:
-                self.log.counters.lock(cursor, 0)  # so that two do not take the same number
-                cursor.execute("SELECT MAX(id) FROM toolledger_store")
-                last = cursor.fetchall()[0][0]
-                row = (last + 1, mark, lanes, now, bytearray(digest))
-                cursor.execute(self.log.sql.insert_store, row)
+                result = write(cursor)
                 self._commit(cursor, "COMMIT")
+                return result
 
         with connections.lock:
             try:
-                connections.retrying(write)
+                return connections.retrying(attempt)
             finally:
                 self._written.forget()

@@ -69,6 +69,7 @@ class SqliteSingleStatement:
             or len(request.drafts) != 1
             or draft.id_given
             or request.rewrites
+            or request.tags
             or cursor is None
             or connections.in_transaction
         ):

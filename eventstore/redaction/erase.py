@@ -1,0 +1,269 @@
+"""`erase`: a person is forgotten: all events about a subject are redacted, in all conversations.
+
+1. The index of subjects says which events they are, of all tenants. Where one event of a call is
+   about somebody, all events of the call are. With a text, it is taken out of every conversation,
+   too, where nobody has tagged it.
+2. Each conversation is redacted in one transaction. A run that ended in the middle is repeated: what
+   is redacted is passed over, and still in the report.
+3. Calls that are open or in doubt are left, and named. So are archives, which are files.
+4. The tags go at the end, of all that is done. What was left keeps its tags, so that a later run
+   finds it. An event that came meanwhile is found by the next round.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Required, TypedDict, Unpack
+
+import msgspec
+
+from eventstore.domain.arguments import check_version
+from eventstore.domain.redaction import is_marker, parsed_marker
+from eventstore.redaction.redact import Redaction, Said, check_person, redact_selected
+from eventstore.redaction.selection import Selection, selection
+from eventstore.subjects.tags import WHOLE, TaggedConversation
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from eventstore.session import LogSession
+
+ROUNDS = 10
+"""How often the index is asked again where events about the subject are appended meanwhile."""
+
+RULE = "erase subject"
+
+OpenTenant = Callable[[str], "AbstractContextManager[LogSession]"]
+"""Opens the log of another tenant."""
+
+
+class ErasureSaid(TypedDict, total=False):
+    """What is said of an erasure; see `EventStore.erase_subject`."""
+
+    by: Required[str]
+    reason: str | None
+    text: str | re.Pattern[str]
+    archives_are_gone: bool
+    dry_run: bool
+
+
+class ErasedConversation(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What was erased of a conversation, and what was left.
+
+    `versions` are those of the events that are about the subject, and are redacted by now.
+    `recorded_at` are those of the events that record it, of this run. `shared` are the versions
+    that concerned others, too. `left` has the calls that are open or in doubt, with their states.
+    `archive` is where the conversation was archived to: that file holds it still. What `guessable`
+    events held can be guessed, and the guess confirmed.
+    """
+
+    conversation_id: str
+    tenant: str = ""
+    versions: tuple[int, ...] = ()
+    recorded_at: tuple[int, ...] = ()
+    shared: tuple[int, ...] = ()
+    left: dict[str, str] = {}
+    guessable: tuple[int, ...] = ()
+    archive: str | None = None
+
+
+class Erasure(msgspec.Struct, frozen=True):
+    """What was erased of a subject; `remains` says in words what is left, and what to do about it.
+
+    It holds no name: `by` and the reason are in the events that record the redactions.
+    """
+
+    conversations: tuple[ErasedConversation, ...] = ()
+    remains: tuple[str, ...] = ()
+    is_final: bool = True
+    """Whether no event about the subject came meanwhile that was not erased, too."""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether nothing is left in the log, or in its archives."""
+        return self.is_final and not any(each.left or each.archive for each in self.conversations)
+
+
+class _Work:
+    """An erasure under way."""
+
+    def __init__(
+        self,
+        session: LogSession,
+        session_of: Callable[[str], LogSession],
+        digest: bytes,
+        said: Said,
+        *,
+        archives_are_gone: bool,
+    ) -> None:
+        self._session = session
+        self._session_of = session_of
+        self._digest = digest
+        self._said = said
+        self._archives_are_gone = archives_are_gone
+        self.done: dict[tuple[str, str], ErasedConversation] = {}
+        self.comes_more = False
+
+    def tagged(self) -> None:
+        """Erase what the index names; its tags go last."""
+        for _ in range(ROUNDS):
+            found = list(self._session.storage.subjects.find(self._digest))
+            ends = {(each.lane, each.key): self._erase_tagged(each) for each in found}
+            if self._said.get("dry_run"):
+                return
+            removed = [self._untag(each, ends[each.lane, each.key]) for each in found]
+            self.comes_more = not all(removed) or self._comes_more(found)
+            if not self.comes_more:
+                return
+
+    def _comes_more(self, before: list[TaggedConversation]) -> bool:
+        """Return whether the index names events that it did not name before."""
+        known = {(each.lane, each.key): set(each.versions) for each in before}
+        now = self._session.storage.subjects.find(self._digest)
+        return any(set(each.versions) - known.get((each.lane, each.key), set()) for each in now)
+
+    def _erase_tagged(self, tagged: TaggedConversation) -> int:
+        """Redact what a conversation says of the subject; return the version that it has then."""
+        name, tenant = tagged.conversation_id, tagged.tenant
+        if tagged.archive is not None:
+            place = None if self._archives_are_gone else tagged.archive
+            self.done[tenant, name] = ErasedConversation(
+                name, tenant, shared=tagged.shared, archive=place
+            )
+            return 0
+        session = self._session_of(tenant)
+        versions = frozenset[int]() if WHOLE in tagged.versions else frozenset(tagged.versions)
+        calls = {
+            each.call_id
+            for each in session.events(name)
+            if each.call_id is not None and each.version in versions
+        }
+        end = session.version(name)
+        wanted = Selection(versions, frozenset(calls), spares=True)
+        recorded = self._redact(session, name, wanted, tagged.shared)
+        return max(end, *recorded) if recorded else end
+
+    def everywhere(self, text: re.Pattern[str]) -> None:
+        """Take a text out of every conversation of every tenant."""
+        for tenant in self._session.storage.subjects.tenants():
+            session = self._session_of(tenant)
+            for name, _ in list(session.storage.conversations()):
+                self._redact(session, name, Selection(text=text, spares=True), ())
+
+    def _redact(
+        self, session: LogSession, name: str, wanted: Selection, shared: tuple[int, ...]
+    ) -> tuple[int, ...]:
+        """Redact what is selected; return the versions of the events that record it."""
+        redacted = redact_selected(session, name, wanted, **self._said)
+        if wanted.text is not None and not redacted.versions and not redacted.left:
+            return ()
+        gone = () if wanted.text is not None else _gone(session, name, wanted)
+        tenant = session.storage.tenant
+        before = self.done.get((tenant, name), ErasedConversation(name, tenant))
+        self.done[tenant, name] = _joined(before, redacted, gone, shared)
+        return redacted.recorded_at
+
+    def _untag(self, tagged: TaggedConversation, end: int) -> bool:
+        done = self.done[tagged.tenant, tagged.conversation_id]
+        if done.archive is not None:
+            return True
+        gone = set(tagged.versions)
+        if done.left:
+            events = self._session_of(tagged.tenant).events(tagged.conversation_id)
+            gone -= {each.version for each in events if each.call_id in done.left} | {WHOLE}
+        return self._session.storage.subjects.remove(self._digest, tagged, gone, end)
+
+
+def erase(
+    session: LogSession,
+    open_tenant: OpenTenant,
+    subject: str,
+    *,
+    text: str | re.Pattern[str] = "",
+    archives_are_gone: bool = False,
+    **said: Unpack[Said],
+) -> Erasure:
+    """Erase a subject; see `EventStore.erase_subject`. `open_tenant` opens the others."""
+    check_person(said["by"])
+    said = {"rule": RULE, **said}
+    pattern = selection((), (), (), text, whole=False).text if text else None
+
+    digest = session.digest_of(subject)
+    with ExitStack() as opened:
+        sessions = {session.storage.tenant: session}
+
+        def of_tenant(tenant: str) -> LogSession:
+            if tenant not in sessions:
+                sessions[tenant] = opened.enter_context(open_tenant(tenant))
+            return sessions[tenant]
+
+        work = _Work(session, of_tenant, digest, said, archives_are_gone=archives_are_gone)
+        if pattern is not None:
+            work.everywhere(pattern)
+        work.tagged()
+    conversations = tuple(work.done[key] for key in sorted(work.done))
+    if not conversations or said.get("dry_run"):
+        return Erasure(conversations)
+    notes = _notes(conversations, comes_more=work.comes_more)
+    return Erasure(conversations, (*session.storage.erase(), *notes), not work.comes_more)
+
+
+def tag(
+    session: LogSession, subject: str, conversation_id: str, versions: Iterable[int] | None
+) -> int:
+    """Tag events that are stored; see `EventStore.tag_subject`."""
+    numbers = [WHOLE] if versions is None else list(versions)
+    for number in () if versions is None else numbers:
+        check_version("version", number)
+        if number == WHOLE:
+            raise ValueError("version is 0: pass 1 or more, or None for the whole conversation")
+    return session.storage.subjects.add(conversation_id, session.digest_of(subject), numbers)
+
+
+def _gone(session: LogSession, name: str, wanted: Selection) -> list[int]:
+    """Return which of the selected events are redacted as a whole."""
+    gone: list[int] = []
+    for stored, recorded in zip(session.storage.payloads(name), session.events(name), strict=False):
+        if is_marker(stored.payload) and wanted.names(stored.version, recorded.call_id):
+            marker = parsed_marker(stored.payload)
+            if marker is not None and marker.kept is msgspec.UNSET:
+                gone.append(stored.version)
+    return gone
+
+
+def _joined(
+    before: ErasedConversation,
+    redacted: Redaction,
+    gone: Iterable[int],
+    shared: tuple[int, ...],
+) -> ErasedConversation:
+    return ErasedConversation(
+        before.conversation_id,
+        before.tenant,
+        tuple(sorted({*before.versions, *redacted.versions, *gone})),
+        tuple(sorted({*before.recorded_at, *redacted.recorded_at})),
+        tuple(sorted({*before.shared, *shared})),
+        before.left | redacted.left,
+        tuple(sorted({*before.guessable, *redacted.guessable})),
+    )
+
+
+def _notes(conversations: tuple[ErasedConversation, ...], *, comes_more: bool) -> Iterator[str]:
+    if comes_more:
+        yield "events about the subject are still appended: end what appends them, and erase again"
+    if any(each.archive for each in conversations):
+        yield (
+            "archives hold it still: destroy or rewrite the files that are named, and erase again "
+            "with archives_are_gone=True"
+        )
+    if any(each.left for each in conversations):
+        yield (
+            "calls that are open or in doubt were left: complete, reject or settle them, and erase "
+            "again"
+        )
+    yield (
+        "tables of projections and indexes of searches hold it until they have caught up: run your "
+        "projectors; processes that have read it may hold it until they end"
+    )

@@ -1,0 +1,280 @@
+"""The index of subjects: which events, of all tenants, are about whom.
+
+1. A subject is a keyed digest: see `eventstore.subjects.secret`. No name is in the database.
+2. The tags of new events are written in their transaction, by the `log_writer`. What is tagged later
+   is written here, with the lane locked.
+3. The digest that recognises the secret stands at lane 0, for conversation 0, which there is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from sqlalchemy import and_, bindparam, delete, exists, func, select
+from sqlalchemy.sql.expression import literal_column
+
+from eventstore.errors import WrongKey
+from eventstore.storage.sql.schema import archives, conversations, events, subjects
+from eventstore.storage.sql.statements import compiled
+from eventstore.subjects.tags import WHOLE, Tag, TaggedConversation
+
+if TYPE_CHECKING:
+    from sqlalchemy import Select
+    from sqlalchemy.engine import Dialect
+    from sqlalchemy.engine.interfaces import DBAPICursor
+
+    from eventstore.storage.sql.conversation_keys import Key
+    from eventstore.storage.sql.reader import LogReader
+
+T = TypeVar("T")
+
+InTransaction = Callable[[Callable[["DBAPICursor"], T]], T]
+"""Calls a function with a cursor in a transaction that writes, and commits it."""
+
+NO_CONVERSATION = 0
+
+_s, _a, _c, _e = subjects.c, archives.c, conversations.c, events.c
+
+
+class SubjectStatements:
+    """The statements of the index, compiled for one dialect."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        self.of_conversation = compiled(dialect, _of_conversation(), ("at", "key"))
+        self.conversations = compiled(dialect, _conversations(), ("at", "subject", "after", "most"))
+        names = ("at", "subject", "key", "after", "most")
+        self.versions = compiled(dialect, _versions(), names)
+        self.shared = compiled(dialect, _shared(), ("at", "subject", "subject", "after", "most"))
+        self.tenants = compiled(dialect, select(_c.tenant).distinct().order_by(_c.tenant), ())
+        self.place = compiled(dialect, _place(), ("at", "key"))
+        self.head = compiled(dialect, _head(), ("at", "key"))
+        self.remove = compiled(dialect, _remove(), ("at", "subject", "key", "version"))
+
+
+class SqlSubjectIndex:
+    """The index in a SQL database; see `eventstore.subjects.tags.SubjectIndex`."""
+
+    def __init__(self, reader: LogReader, in_transaction: InTransaction[Any]) -> None:
+        self._reader = reader
+        self._log = reader.log
+        self._rows = reader.connections.rows
+        self._in_transaction = in_transaction
+        self._sql = SubjectStatements(reader.connections.engine.dialect)
+
+    def recognise(self, check: bytes) -> None:
+        """Refuse another secret than that of the tags that are there; note the first one."""
+        rows = self._rows(self._sql.of_conversation, 0, NO_CONVERSATION)
+        if self._recognised(rows, check) or self._log.backend.read_only:
+            return
+
+        def note(cursor: DBAPICursor) -> None:
+            self._log.counters.lock(cursor, 0)
+            cursor.execute(self._sql.of_conversation, (0, NO_CONVERSATION))
+            if not self._recognised(cursor.fetchall(), check):
+                cursor.execute(self._log.sql.tag, (0, bytearray(check), NO_CONVERSATION, 0))
+
+        self._in_transaction(note)
+
+    @staticmethod
+    def _recognised(rows: Sequence[Any], check: bytes) -> bool:
+        if rows and bytes(rows[0][1]) != check:
+            raise WrongKey(
+                "the events of this log were tagged under another secret: open it with the secret "
+                "that it was first opened with, or no subject is found; nothing was done"
+            )
+        return bool(rows)
+
+    def add(self, conversation_id: str, subject: bytes, versions: Iterable[int]) -> int:
+        """Add tags to events of the tenant that are stored; return how many are new."""
+        wanted = set(versions)
+
+        def write(cursor: DBAPICursor) -> int:
+            self._log.counters.lock(cursor, self._log.keys.lane_of(conversation_id))
+            key = self._log.keys.read(cursor, conversation_id)
+            last = 0 if key is None else self._head_of(cursor, key)
+            if key is None or max(wanted, default=0) > last:
+                raise ValueError(
+                    f"conversation {conversation_id!r} has no version {max(wanted, default=0) or 1}"
+                    f", it ends at {last}: nothing was tagged"
+                )
+            lane, conversation = key
+            there: set[int] = set()
+            after = -1
+            while True:
+                cursor.execute(
+                    self._sql.versions,
+                    (lane, bytearray(subject), conversation, after, self._chunk),
+                )
+                found = [row[0] for row in cursor.fetchall()]
+                there.update(found)
+                if len(found) < self._chunk:
+                    break
+                after = found[-1]
+            rows = [(lane, bytearray(subject), conversation, v) for v in sorted(wanted - there)]
+            if rows:
+                cursor.executemany(self._log.sql.tag, rows)
+            return len(rows)
+
+        added: int = self._in_transaction(write)
+        return added
+
+    def tags_of(self, conversation_id: str) -> Sequence[Tag]:
+        """Return the tags of a conversation of the tenant."""
+        with self._reader.connections.cursor() as cursor:
+            key = self._log.keys.find(cursor, conversation_id)
+        if key is None:
+            return []
+        rows = self._rows(self._sql.of_conversation, *key)
+        return [Tag(bytes(subject), version) for version, subject in rows]
+
+    def find(self, subject: bytes) -> Iterator[TaggedConversation]:
+        """Yield the conversations, of all tenants, with events about a subject."""
+        digest = bytearray(subject)
+        for lane in self._log.lanes:
+            keys = [
+                row[0]
+                for rows in self._reader.chunks(self._sql.conversations, lane, digest)
+                for row in rows
+            ]
+            if not keys:
+                continue
+            others: dict[int, set[int]] = {}
+            for rows in self._pages_of_others(lane, digest):
+                for key, version in rows:
+                    others.setdefault(key, set()).add(version)
+            for key in keys:
+                yield self._tagged(lane, key, digest, others.get(key, set()))
+
+    def _pages_of_others(self, lane: int, digest: bytearray) -> Iterator[list[Any]]:
+        """Yield the tags of others in the conversations of a subject: keys and versions.
+
+        A page ends with whole conversations: it is read again with more rows where it has one only.
+        """
+        after, most = 0, self._chunk
+        while True:
+            rows = self._rows(self._sql.shared, lane, digest, digest, after, most)
+            if len(rows) < most:
+                yield rows
+                return
+            last = rows[-1][0]
+            whole = [row for row in rows if row[0] != last]
+            if not whole:
+                most *= 2
+                continue
+            yield whole
+            after, most = whole[-1][0], self._chunk
+
+    def _tagged(
+        self, lane: int, key: int, digest: bytearray, others: set[int]
+    ) -> TaggedConversation:
+        ((_, tenant, name),) = self._rows(self._log.sql.names([key]), lane, key) or [
+            (key, "", None)
+        ]
+        place = self._rows(self._sql.place, lane, key)
+        pages = self._reader.chunks(self._sql.versions, lane, digest, key, after=-1)
+        versions = tuple(row[0] for rows in pages for row in rows)
+        is_whole, others_whole = WHOLE in versions, WHOLE in others
+        shared = sorted(others if is_whole else set(versions) if others_whole else
+                        others.intersection(versions))  # fmt: skip
+        return TaggedConversation(
+            lane,
+            key,
+            tenant,
+            f"(conversation {key} of lane {lane})" if name is None else name,
+            versions,
+            tuple(shared),
+            place[0][0] if place else None,
+        )
+
+    def tenants(self) -> Sequence[str]:
+        """Return the tenants that have conversations."""
+        return [row[0] for row in self._rows(self._sql.tenants)]
+
+    def remove(
+        self, subject: bytes, of: TaggedConversation, versions: Iterable[int], seen: int
+    ) -> bool:
+        """Remove tags; return False, and remove none, where `WHOLE` is among them, and not seen."""
+        gone = sorted(set(versions))
+
+        def write(cursor: DBAPICursor) -> bool:
+            self._log.counters.lock(cursor, of.lane)
+            if WHOLE in gone and self._head_of(cursor, (of.lane, of.key)) > seen:
+                return False
+            rows = [(of.lane, bytearray(subject), of.key, version) for version in gone]
+            if rows:
+                cursor.executemany(self._sql.remove, rows)
+            return True
+
+        removed: bool = self._in_transaction(write)
+        return removed
+
+    @property
+    def _chunk(self) -> int:
+        return self._log.backend.limits.chunk_rows
+
+    def _head_of(self, cursor: DBAPICursor, key: Key) -> int:
+        cursor.execute(self._sql.head, key)
+        row = cursor.fetchone()
+        return 0 if row is None or row[0] is None else int(row[0])
+
+
+def _page(rows: Select[*tuple[Any, ...]]) -> Select[*tuple[Any, ...]]:
+    return rows.limit(bindparam("most")).offset(literal_column("0"))
+
+
+def _of_conversation() -> Select[*tuple[Any, ...]]:
+    """Return the tags of a conversation. It looks through those of the lane: few ask for it."""
+    at = and_(_s.lane == bindparam("at"), _s.conversation == bindparam("key"))
+    return select(_s.version, _s.subject).where(at).order_by(_s.version)
+
+
+def _conversations() -> Select[*tuple[Any, ...]]:
+    of = and_(_s.lane == bindparam("at"), _s.subject == bindparam("subject"))
+    rows = select(_s.conversation).distinct().where(of, _s.conversation > bindparam("after"))
+    return _page(rows.order_by(_s.conversation))
+
+
+def _versions() -> Select[*tuple[Any, ...]]:
+    of = and_(
+        _s.lane == bindparam("at"),
+        _s.subject == bindparam("subject"),
+        _s.conversation == bindparam("key"),
+    )
+    rows = select(_s.version).where(of, _s.version > bindparam("after"))
+    return _page(rows.order_by(_s.version))
+
+
+def _shared() -> Select[*tuple[Any, ...]]:
+    """Return the tags of others in the conversations of a subject."""
+    own = subjects.alias("own").c
+    has_own = exists().where(
+        own.lane == _s.lane,
+        own.subject == bindparam("subject"),
+        own.conversation == _s.conversation,
+    )
+    rows = select(_s.conversation, _s.version).where(
+        _s.lane == bindparam("at"),
+        _s.subject != bindparam("subject"),
+        has_own,
+        _s.conversation > bindparam("after"),
+    )
+    return _page(rows.order_by(_s.conversation, _s.version))
+
+
+def _place() -> Select[*tuple[Any, ...]]:
+    return select(_a.place).where(_a.lane == bindparam("at"), _a.conversation == bindparam("key"))
+
+
+def _head() -> Select[*tuple[Any, ...]]:
+    at = and_(_e.lane == bindparam("at"), _e.conversation == bindparam("key"))
+    return select(func.max(_e.version)).where(at)
+
+
+def _remove() -> Any:
+    return delete(subjects).where(
+        _s.lane == bindparam("at"),
+        _s.subject == bindparam("subject"),
+        _s.conversation == bindparam("key"),
+        _s.version == bindparam("version"),
+    )

@@ -1,0 +1,1 @@
+"""Subjects: the persons that events are about, who may ask to be forgotten."""
