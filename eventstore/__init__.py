@@ -151,8 +151,8 @@ if TYPE_CHECKING:
     from eventstore.redaction.redact import Redaction
     from eventstore.responses.streams import AsyncRecordedStream, RecordedStream, recording
     from eventstore.responses.usage_budget import AsyncUsageBudget, UsageBudget
-    from eventstore.subscriptions.conversation_cursor import ConversationCursor
     from eventstore.subjects.secret import SubjectSecret
+    from eventstore.subscriptions.conversation_cursor import ConversationCursor
     from eventstore.subscriptions.subscription import Follow, Lag
 
 __all__ = [

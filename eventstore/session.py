@@ -41,7 +41,7 @@ T = TypeVar("T")
 class Run(Protocol):
     """Appends what a command decides, and returns its result."""
 
-    def __call__(self, command: Command[T], /) -> T:
+    def __call__(self, command: Command[T]) -> T:
         """Append."""
         ...
 

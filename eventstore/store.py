@@ -57,7 +57,7 @@ class EventStore:
         """What its handles share; for the package's own use."""
 
     @classmethod
-    def open(
+    def open(  # noqa: PLR0913 - all but the first have names
         cls,
         url: str,
         *,
@@ -369,7 +369,7 @@ class EventStore:
         check_conversation_id(conversation_id)
         return tag(self.session, subject, conversation_id, versions)
 
-    def erase_subject(  # noqa: PLR0913 - all but the first have names
+    def erase_subject(
         self,
         subject: str,
         *,

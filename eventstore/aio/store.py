@@ -102,7 +102,7 @@ class AsyncEventStore:
         """What its handles share; for the package's own use."""
 
     @classmethod
-    def open(
+    def open(  # noqa: PLR0913 - see `EventStore.open`
         cls,
         url: str,
         *,

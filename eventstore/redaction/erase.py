@@ -3,8 +3,8 @@
 1. The index of subjects says which events they are, of all tenants. Where one event of a call is
    about somebody, all events of the call are. With a text, it is taken out of every conversation,
    too, where nobody has tagged it.
-2. Each conversation is redacted in one transaction. A run that ended in the middle is repeated: what
-   is redacted is passed over, and still in the report.
+2. Each conversation is redacted in one transaction. A run that ended in the middle is repeated:
+   what is redacted is passed over, and still in the report.
 3. Calls that are open or in doubt are left, and named. So are archives, which are files.
 4. The tags go at the end, of all that is done. What was left keeps its tags, so that a later run
    finds it. An event that came meanwhile is found by the next round.

@@ -51,7 +51,7 @@ class SubjectSecret:
         """
         secret = os.urandom(MIN_SECRET_BYTES)
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with open(descriptor, "wb") as file:
+        with os.fdopen(descriptor, "wb") as file:
             file.write(secret.hex().encode() + b"\n")
             file.flush()
             os.fsync(file.fileno())

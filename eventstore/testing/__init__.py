@@ -1,9 +1,10 @@
 """Support for tests: contracts of storages, providers, projections, importers; builders, a clock.
 
 One class tests that a storage keeps the contract. For a database that only one storage can use at a
-time, derive it from `StorageContract` and `EventStoreContract` instead:
+time, derive it from `StorageContract` and `EventStoreContract` instead. `SubjectContract`
+is for both:
 
-    class TestMine(SharedStorageContract, SharedEventStoreContract):
+    class TestMine(SharedStorageContract, SharedEventStoreContract, SubjectContract):
         @pytest.fixture
         def open_storage(self):
             opened = []
@@ -63,6 +64,7 @@ from eventstore.testing.seals_contract import SealsContract
 from eventstore.testing.shared_store_contract import SharedEventStoreContract
 from eventstore.testing.storage_contract import SharedStorageContract, StorageContract
 from eventstore.testing.store_contract import EventStoreContract
+from eventstore.testing.subject_contract import SubjectContract
 
 __all__ = [
     "NOON",
@@ -81,6 +83,7 @@ __all__ = [
     "SharedEventStoreContract",
     "SharedStorageContract",
     "StorageContract",
+    "SubjectContract",
     "Violation",
     "acknowledged",
     "all_events",

@@ -14,6 +14,7 @@ from projections.cli.commands.bundle import bundle
 from projections.cli.commands.check import check
 from projections.cli.commands.demo import demo
 from projections.cli.commands.diff import diff
+from projections.cli.commands.erase import erase
 from projections.cli.commands.fork import fork
 from projections.cli.commands.import_ import import_
 from projections.cli.commands.migrate import migrate
@@ -131,6 +132,11 @@ GROUPS = {
             redact,
             "the content of events that are stored",
             "toolledger redact support-42 --call call_2 --path arguments.card --by mia",
+        ),
+        Listed(
+            erase,
+            "a person, in all conversations",
+            "toolledger erase customer-17 --secret subjects.secret --by mia",
         ),
     ),
     "Prove": (

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from eventstore import Conversation, EventStore, NotAStore
+from eventstore import Conversation, EventStore, NotAStore, SubjectSecret
 from eventstore.domain.credentials import may_be_address
 from eventstore.providers import PROVIDERS, AnyProvider
 from eventstore.providers import known_provider as provider_name
@@ -91,10 +91,20 @@ def seconds(text: str | float) -> float:
     return number
 
 
-def open_store(url: str, *, create: bool = False, read_only: bool = False) -> EventStore:
+def open_store(
+    url: str,
+    *,
+    create: bool = False,
+    read_only: bool = False,
+    subjects: SubjectSecret | None = None,
+    of_tenant: str | None = None,
+) -> EventStore:
     """Open the store at a URL; only commands that write create one that does not exist."""
+    name = tenant.get() if of_tenant is None else of_tenant
     try:
-        return EventStore.open(url, create=create, read_only=read_only, tenant=tenant.get())
+        return EventStore.open(
+            url, create=create, read_only=read_only, tenant=name, subjects=subjects
+        )
     except NotAStore as error:
         raise NotAStore(f"{error}, with --url or TOOLLEDGER_URL") from error
     except ValueError as error:

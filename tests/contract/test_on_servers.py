@@ -14,13 +14,16 @@ from eventstore.testing import (
     SealsContract,
     SharedEventStoreContract,
     SharedStorageContract,
+    SubjectContract,
 )
 
 if TYPE_CHECKING:
     from support.servers import Server
 
 
-class TestOnServers(SharedStorageContract, SharedEventStoreContract, SealsContract):
+class TestOnServers(
+    SharedStorageContract, SharedEventStoreContract, SealsContract, SubjectContract
+):
     """The contract on real servers, with few rows at once, so that short tests read many times."""
 
     more_than_a_chunk = 14

@@ -17,6 +17,7 @@ from eventstore.testing import (
     SharedEventStoreContract,
     SharedStorageContract,
     StorageContract,
+    SubjectContract,
 )
 
 
@@ -29,7 +30,7 @@ def opened() -> Iterator[list[Storage]]:
         storage.close()
 
 
-class TestInMemory(StorageContract, EventStoreContract):
+class TestInMemory(StorageContract, EventStoreContract, SubjectContract):
     """The contract on a database in memory, which one storage alone can use."""
 
     @pytest.fixture
@@ -43,7 +44,9 @@ class TestInMemory(StorageContract, EventStoreContract):
         return open_storage
 
 
-class TestInAFile(SharedStorageContract, SharedEventStoreContract, SealsContract):
+class TestInAFile(
+    SharedStorageContract, SharedEventStoreContract, SealsContract, SubjectContract
+):
     """The contract on a file, with few rows at once, so that short tests read many times."""
 
     more_than_a_chunk = 14

@@ -49,7 +49,7 @@ CLAIM = "claim"
 EMPTYING = (
     *(
         f"DELETE FROM toolledger_{name}"  # noqa: S608 - our own names
-        for name in ("events", "event_ids", "fingerprints", "conversations", "seals")
+        for name in ("events", "event_ids", "fingerprints", "subjects", "seals", "conversations")
     ),
     "UPDATE toolledger_lanes SET position = 0",
 )

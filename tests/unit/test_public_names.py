@@ -331,6 +331,7 @@ TESTING = [
     "SharedEventStoreContract",
     "SharedStorageContract",
     "StorageContract",
+    "SubjectContract",
     "Violation",
     "acknowledged",
     "all_events",

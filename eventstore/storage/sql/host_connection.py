@@ -176,7 +176,9 @@ class ConnectionStorage:
         """Return the tags of a conversation: whom its events are about."""
         lane = self._storage.lane_of(conversation_id)
         key = self._key(lane, conversation_id)
-        found = [] if key is None else self._fetch(self._sql.tags, at=lane, key=key)
+        if key is None:
+            return []
+        found = self._fetch(self._sql.tags, at=lane, key=key)
         return [Tag(bytes(subject), version) for version, subject in found]
 
     # statements

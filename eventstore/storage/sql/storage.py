@@ -28,7 +28,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from functools import cached_property, partial
+from functools import partial
 from os import getpid
 from typing import TYPE_CHECKING, TypeVar
 
@@ -72,6 +72,7 @@ class SqlStorage:
         self._writer = LogWriter(log, reader, parts.insert)
         self._wait = parts.proof.wait_until_lasting if parts.proof else reader.wait_until_durable
         self.unanswered = UnansweredCommits(log, self._wait)
+        self._subjects: SqlSubjectIndex | None = None  # it takes some ms, and few need it
         self._is_unanswered = False  # the append under way may be stored, and cannot be looked up
         self.tenant = tenant
         self.epoch = log.epoch
@@ -137,10 +138,12 @@ class SqlStorage:
         with self.connections.lock, translated(self.backend):
             return self._erase(self.reader)
 
-    @cached_property
+    @property
     def subjects(self) -> SqlSubjectIndex:
         """The index of the persons whom events are about; see `Storage.subjects`."""
-        return SqlSubjectIndex(self.reader, self._write_beside)
+        if self._subjects is None:
+            self._subjects = SqlSubjectIndex(self.reader, self._write_beside)
+        return self._subjects
 
     def close(self) -> None:
         """Give up the connections, after the last hint. A second call does nothing."""

@@ -1,8 +1,8 @@
 """The index of subjects: which events, of all tenants, are about whom.
 
 1. A subject is a keyed digest: see `eventstore.subjects.secret`. No name is in the database.
-2. The tags of new events are written in their transaction, by the `log_writer`. What is tagged later
-   is written here, with the lane locked.
+2. The tags of new events are written in their transaction, by the `log_writer`. What is tagged
+   later is written here, with the lane locked.
 3. The digest that recognises the secret stands at lane 0, for conversation 0, which there is none.
 """
 
