@@ -463,4 +463,4 @@ def fork_of(origin: Conversation, at: int, to: str) -> Command[list[Recorded]]:
     """
     events = forked_events(origin.id, origin.events(), at)
     tags = [tag for tag in origin.session.tags_of(origin.id) if (tag.version or 0) <= at]
-    return messages.append(to, events, 0, None, None).about(tags)
+    return origin.session.tagged(messages.append(to, events, 0, None, None), tags)

@@ -58,7 +58,7 @@ class ConnectionSession:
         self._store_session.committer.keep_time()
         name = command.conversation_id
         if self._store_session.tags:
-            command = command.about(self._store_session.tags)
+            command = self.tagged(command, self._store_session.tags)
         if command.event_ids:  # which of them are stored is found by reading all events
             state = ConversationState(name, 0)
         else:
@@ -100,6 +100,10 @@ class ConnectionSession:
     def about(self, subjects: Sequence[str]) -> ConnectionSession:
         """Return the session whose appends are about these subjects, too."""
         return ConnectionSession(self._store_session.about(subjects), self._storage)
+
+    def tagged(self, command: Command[T], tags: Sequence[Tag]) -> Command[T]:
+        """Return the command whose events have these tags, too, and are encrypted for them."""
+        return self._store_session.tagged(command, tags)
 
     def tags_of(self, conversation_id: str) -> Sequence[Tag]:
         """Return the tags of a conversation, as the transaction sees them."""

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from eventstore.policies.prices import Prices
     from eventstore.storage.interface import Storage
     from eventstore.subjects.secret import SubjectSecret
+    from eventstore.subjects.vault import Vault
 
 T = TypeVar("T")
 
@@ -100,6 +101,10 @@ class Session(Protocol):
         """
         ...
 
+    def tagged(self, command: Command[T], tags: Sequence[Tag]) -> Command[T]:
+        """Return the command whose events have these tags, too, and are encrypted for them."""
+        ...
+
     def tags_of(self, conversation_id: str) -> Sequence[Tag]:
         """Return the tags of a conversation: whom its events are about."""
         ...
@@ -163,6 +168,7 @@ class LogSession:
         settings: SessionSettings = DEFAULT_SETTINGS,
         prices: Prices | None = None,
         secret: SubjectSecret | None = None,
+        vault: Vault | None = None,
     ) -> None:
         clock = self.clock = clock or _clock_of(storage)
         self.prices = prices
@@ -181,6 +187,7 @@ class LogSession:
         self.tags: tuple[Tag, ...] = ()
         """Whom all that is appended is about."""
         self.secret = secret
+        self.vault = vault
         self.whole: LogSession = self
         """The session of the store itself, which one that is about somebody keeps alive."""
         _sessions.add(self)
@@ -214,8 +221,12 @@ class LogSession:
         tags = dict.fromkeys((*self.tags, *(Tag(self.digest_of(each)) for each in subjects)))
         session = copy(self)
         session.tags = tuple(tags)
-        session.run = _about(self.committer.run, session.tags)
+        session.run = _about(self.committer.run, session.tags, self.vault)
         return session
+
+    def tagged(self, command: Command[T], tags: Sequence[Tag]) -> Command[T]:
+        """Return the command whose events have these tags, too, and are encrypted for them."""
+        return command.about(tags, self.vault)
 
     def tags_of(self, conversation_id: str) -> Sequence[Tag]:
         """Return the tags of a conversation: whom its events are about."""
@@ -302,11 +313,11 @@ class _Threads(NamedTuple):
     leases: LeaseKeeper
 
 
-def _about(run: Run, tags: Sequence[Tag]) -> Run:
+def _about(run: Run, tags: Sequence[Tag], vault: Vault | None) -> Run:
     """Return what runs commands as `run` does, and tags their events."""
 
     def run_about(command: Command[T]) -> T:
-        return run(command.about(tags))
+        return run(command.about(tags, vault))
 
     return run_about
 

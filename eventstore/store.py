@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from os import PathLike
 from typing import TYPE_CHECKING, Self
 
@@ -15,7 +16,10 @@ from eventstore.errors import StorageError
 from eventstore.session import DEFAULT_SETTINGS, LogSession, SessionSettings
 from eventstore.storage.interface import Damage, Storage
 from eventstore.storage.verification import verify
+from eventstore.subjects.key_file import keys_of
+from eventstore.subjects.keys import SubjectKeys
 from eventstore.subjects.secret import SubjectSecret, secret_of
+from eventstore.subjects.vault import vault_of
 from eventstore.subscriptions.feed import Bookmark, Cursor, Feed
 
 if TYPE_CHECKING:
@@ -49,11 +53,17 @@ class EventStore:
         settings: SessionSettings = DEFAULT_SETTINGS,
         prices: Prices | None = None,
         subjects: SubjectSecret | str | PathLike[str] | None = None,
+        keys: SubjectKeys | str | PathLike[str] | None = None,
     ) -> None:
         secret = None if subjects is None else secret_of(subjects)
+        vault = None if keys is None else vault_of(keys, secret)
         if secret is not None:
             storage.subjects.recognise(secret.check)
-        self.session = LogSession(storage, clock, _bind_to_connection, settings, prices, secret)
+        if vault is not None:
+            storage.unlock(vault)
+        self.session = LogSession(
+            storage, clock, _bind_to_connection, settings, prices, secret, vault
+        )
         """What its handles share; for the package's own use."""
 
     @classmethod
@@ -69,6 +79,7 @@ class EventStore:
         clock: Callable[[], int] | None = None,
         prices: Prices | None = None,
         subjects: SubjectSecret | str | PathLike[str] | None = None,
+        keys: SubjectKeys | str | PathLike[str] | None = None,
     ) -> Self:
         """Open the store at a database URL; create or upgrade its schema.
 
@@ -87,7 +98,9 @@ class EventStore:
         returns microseconds since 1970 UTC takes its place, for tests for example.
         `subjects` is the secret of the index of subjects (`SubjectSecret`, or the path of its
         file), with which events are tagged with the persons whom they are about, see
-        `Conversation.about`, and found again, see `erase_subject`.
+        `Conversation.about`, and found again, see `erase_subject`. With `keys` (the path of a
+        `KeyFile`, or `SubjectKeys` of your own) what is appended about a subject is encrypted with
+        its own key, and read where that is there; it needs the extra `encrypt`.
 
         Raises:
             ValueError: the URL, or another argument, makes no sense.
@@ -100,11 +113,12 @@ class EventStore:
         from eventstore.storage.factory import open_storage  # loads SQLAlchemy
 
         secret = None if subjects is None else secret_of(subjects)
+        held = None if keys is None else keys_of(keys)
         storage = open_storage(
             url, tenant, durability, busy_timeout, new=create, read_only=read_only
         )
         try:
-            return cls(storage, clock, prices=prices, subjects=secret)
+            return cls(storage, clock, prices=prices, subjects=secret, keys=held)
         except BaseException:
             storage.close()
             raise
@@ -223,7 +237,11 @@ class EventStore:
         Raises:
             ValueError: it is not a fingerprint (`x1:` and 32 hex digits).
         """
-        return self.session.storage.by_fingerprint(parse(fingerprint))
+        digest, vault = parse(fingerprint), self.session.vault
+        by_fingerprint = self.session.storage.by_fingerprint
+        if vault is None:
+            return by_fingerprint(digest)
+        return chain(by_fingerprint(digest), by_fingerprint(vault.mark(digest)))
 
     def verify(self) -> Iterator[Damage]:
         """Return what is wrong with the log: nothing, for a log as it was written.
@@ -413,6 +431,8 @@ class EventStore:
 
         storage = open_storage(self.url, tenant, "full", DEFAULT_BUSY_SECONDS, new=False)
         clock, settings = self.session.clock, self.session.settings
+        if self.session.vault is not None:
+            storage.unlock(self.session.vault)
         session = LogSession(storage, clock, _bind_to_connection, settings)
         try:
             yield session

@@ -88,7 +88,7 @@ class AsyncLogSession:
         """
         future: UncancellableFuture[T] = UncancellableFuture(loop=asyncio.get_running_loop())
         if self.blocking.tags:
-            command = command.about(self.blocking.tags)
+            command = self.blocking.tagged(command, self.blocking.tags)
         committer = self.blocking.committer
         self.writer.put(
             QueuedAppend(

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from eventstore.redaction.erase import Erasure, ErasureSaid
     from eventstore.redaction.redact import Chosen, Redaction, Said
     from eventstore.seals import Anchor, Seal, SigningKey, VerifierKey
+    from eventstore.subjects.keys import SubjectKeys
     from eventstore.subjects.secret import SubjectSecret
 
 
@@ -114,6 +115,7 @@ class AsyncEventStore:
         clock: Callable[[], int] | None = None,
         prices: Prices | None = None,
         subjects: SubjectSecret | str | PathLike[str] | None = None,
+        keys: SubjectKeys | str | PathLike[str] | None = None,
     ) -> Opening:
         """Open the store at a database URL; see `EventStore.open`."""
 
@@ -128,6 +130,7 @@ class AsyncEventStore:
                 clock=clock,
                 prices=prices,
                 subjects=subjects,
+                keys=keys,
             )
             return cls(store)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
+from functools import partial
 from math import inf
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -21,9 +22,10 @@ from eventstore.append.conversation_state import (
     detached_copy,
     detached_event,
 )
+from eventstore.append.encryption import encrypted, marked
 from eventstore.append.event_ids import event_ids
 from eventstore.append.salts import salts
-from eventstore.append.staging import stage_events
+from eventstore.append.staging import as_it_is, stage_events
 from eventstore.append.tool_fold import LookUp, fold_tools
 from eventstore.domain.events import Event, HookAnswer, Recorded, ToolEndedLate, ToolEvent
 from eventstore.domain.fingerprint import render
@@ -31,6 +33,7 @@ from eventstore.domain.tool import Tool
 from eventstore.errors import VersionConflict
 from eventstore.storage.interface import Appended, Draft, Rewrite
 from eventstore.subjects.tags import Tag
+from eventstore.subjects.vault import Vault
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -77,10 +80,12 @@ class Command(msgspec.Struct, Generic[T_co], frozen=True, eq=False):
     """What is redacted with it; see `Append`."""
     tags: Sequence[Tag] = ()
     """Whom its events are about."""
+    vault: Vault | None = None
+    """What encrypts those that are about somebody."""
 
-    def about(self, tags: Sequence[Tag]) -> Command[T_co]:
-        """Return the command whose events have these tags, too."""
-        return replace(self, tags=(*self.tags, *tags))
+    def about(self, tags: Sequence[Tag], vault: Vault | None) -> Command[T_co]:
+        """Return the command whose events have these tags, too, and are encrypted with a vault."""
+        return replace(self, tags=(*self.tags, *tags), vault=vault)
 
     def with_hooks(self, hooks: tuple[HookAnswer, ...]) -> Command[T_co]:
         """Return the command whose first event says what hooks answered before it."""
@@ -186,6 +191,7 @@ class PendingAppend(msgspec.Struct, eq=False):
             EventStoreError: the decision is refused; see `staging`.
         """
         state, command = self.state, self.command
+        vault = command.vault
         ids, expected = command.event_ids, command.expected_version
         if ids and self.stored_ids >= set(ids):
             self.events, self.staged = (), None
@@ -213,8 +219,11 @@ class PendingAppend(msgspec.Struct, eq=False):
             ids_given=given,
             times=times,
             salts=salts(len(events)),
+            mark=as_it_is if vault is None else partial(marked, vault, command.tags),
         )
-        return staged.drafts
+        if vault is None:
+            return staged.drafts
+        return encrypted(vault, command.conversation_id, command.tags, staged)
 
     def rebase(self, tail: Sequence[Recorded]) -> Sequence[Draft]:
         """Decide again after events that others have appended."""

@@ -149,6 +149,8 @@ class ConversationState:
             event = recorded.event
             if recorded.redacted is not None:
                 self.redactions.take_marker(recorded, recorded.redacted)
+            elif recorded.locked is not None:
+                self.redactions.take_locked(recorded)
             if recorded.call_id and type(event) in TOOL_EVENTS:
                 self._evolve(recorded)
             self._follow(event, recorded.version, recorded.event_id)

@@ -40,6 +40,11 @@ class Redactions(msgspec.Struct):
         if recorded.call_id is not None:
             self.calls.add(recorded.call_id)
 
+    def take_locked(self, recorded: Recorded) -> None:
+        """Take in an event that is encrypted, and whose key is not there."""
+        if recorded.call_id is not None:
+            self.calls.add(recorded.call_id)
+
     def take_record(self, event: Event) -> None:
         """Take in the record of a redaction."""
         if type(event) is PayloadsRedacted:
@@ -68,7 +73,7 @@ class Redactions(msgspec.Struct):
                 )
         if call_id in self.calls:
             reason = (
-                "an event of the call was redacted, so that the log no longer says what it was; "
-                "request it anew"
+                "an event of the call was redacted, or its key is not there, so that the log does "
+                "not say what it was; request it anew"
             )
             raise IllegalTransition(status, "running", call_id, reason)

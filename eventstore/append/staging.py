@@ -40,8 +40,16 @@ from eventstore.domain.tool import Tool
 from eventstore.errors import UnencodableEvent, UnhashableArguments
 from eventstore.storage.interface import Draft
 
+Mark = Callable[[bytes | None, int], bytes | None]
+"""Returns the fingerprint to be stored of the arguments that an event at a version brings."""
 
-def stage_events(
+
+def as_it_is(fingerprint: bytes | None, _version: int) -> bytes | None:
+    """Return the fingerprint that is given."""
+    return fingerprint
+
+
+def stage_events(  # noqa: PLR0913 - the last ones have names
     state: ConversationState,
     events: Sequence[Event],
     event_ids: Sequence[bytes],
@@ -51,11 +59,12 @@ def stage_events(
     ids_given: bool,
     times: Sequence[int | None] = (),
     salts: Sequence[bytes],
+    mark: Mark = as_it_is,
 ) -> StagedEvents:
     """Check `events` one after the other and encode them; exact repeats are left out.
 
     `at` is the time of recording in microseconds, `times` are those at the events' source. `salts`
-    are random, one for each event.
+    are random, one for each event. `mark` changes the fingerprints of what is to be encrypted.
     `look_up` is called once at most. `ids_given` says that the ids come from the caller.
 
     Raises:
@@ -76,6 +85,7 @@ def stage_events(
         else:
             encode, evolve, tag = step
             event, payload, digest = encode(given)
+            digest = mark(digest, state.version + len(drafts) + 1)
             call_id = event.call.id if tag == "pending" else event.call_id
             if tag == "running":
                 state.check_start(call_id)

@@ -9,7 +9,8 @@ A stored event is a tag, a schema version and a JSON object. Reading is tolerant
    stored below them is read as its text; arguments that go so deep are read as text as a whole, as
    they are stored today.
 5. Of a payload that was redacted, only what its marker keeps is read; see
-   `eventstore.domain.redaction`.
+   `eventstore.domain.redaction`. Of one that is encrypted, its identifiers are read here; with the
+   key it is decrypted first, see `eventstore.domain.envelopes`.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Any, TypeAlias, TypeVar, cast
 import msgspec
 
 from eventstore.domain.calls import FunctionCall
+from eventstore.domain.envelopes import is_envelope, locked_stand_in
 from eventstore.domain.events import (
     EVENT_CLASSES,
     SCHEMAS,
@@ -189,8 +191,9 @@ def stored_levels(tag: str) -> int:
 def decode(tag: str, schema: int, payload: str | bytes) -> Event:
     """Return the event of a stored payload: an `UnknownEvent` if this version cannot read it."""
     try:
-        if is_marker(payload):
-            shown = stand_in(tag, payload)
+        if is_marker(payload) or is_envelope(payload):
+            show = stand_in if is_marker(payload) else locked_stand_in
+            shown = show(tag, payload)
             left = None if shown is None else decode(tag, schema, shown)
             if left is None or (type(left) is UnknownEvent and left.problem):
                 return UnknownEvent(_text(tag), schema, _text(payload))

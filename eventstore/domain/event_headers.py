@@ -141,7 +141,7 @@ class MessageHeader(msgspec.Struct, frozen=True, gc=False):
     """The header of a `MessageAdded`."""
 
     tag: ClassVar[str] = "message"
-    role: str = ""
+    role: str
     turn: int | None = None
 
 

@@ -476,6 +476,8 @@ class Recorded(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     `call_id` and `fingerprint` (of the arguments in force) are None if no call is concerned.
     `occurred_at` is the time at the event's source, in microseconds, where that is known.
     `redacted` is the digest of the marker, in hex, that stands for a payload which was redacted.
+    `locked` says why a payload that is encrypted cannot be read; what is shown is as if it had been
+    redacted.
     """
 
     lane: int
@@ -489,6 +491,7 @@ class Recorded(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     event: Event
     occurred_at: int | None = None
     redacted: str | None = None
+    locked: str | None = None
 
     @property
     def time(self) -> int:

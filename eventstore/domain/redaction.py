@@ -152,8 +152,13 @@ def stand_in(tag: str, payload: str | bytes) -> bytes | None:
         return None
     if marker.kept is not msgspec.UNSET:
         return bytes(marker.kept)
-    shown = _SHOWN.get(tag)
-    return None if shown is None else _encode(shown(marker))
+    return shown(tag, marker)
+
+
+def shown(tag: str, marker: Marker) -> bytes | None:
+    """Return the payload that is read where all is gone but identifiers; None for other tags."""
+    show = _SHOWN.get(tag)
+    return None if show is None else _encode(show(marker))
 
 
 def _failure(marker: Marker) -> dict[str, Any]:

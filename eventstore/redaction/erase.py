@@ -6,7 +6,8 @@
 2. Each conversation is redacted in one transaction. A run that ended in the middle is repeated:
    what is redacted is passed over, and still in the report.
 3. Calls that are open or in doubt are left, and named. So are archives, which are files.
-4. The tags go at the end, of all that is done. What was left keeps its tags, so that a later run
+4. Then the key of the subject is destroyed, if there is one and nothing was left.
+5. The tags go at the end, of all that is done. What was left keeps its tags, so that a later run
    finds it. An event that came meanwhile is found by the next round.
 """
 
@@ -113,10 +114,17 @@ class _Work:
             ends = {(each.lane, each.key): self._erase_tagged(each) for each in found}
             if self._said.get("dry_run"):
                 return
+            if not any(each.left for each in self.done.values()):
+                self._destroy_key()
             removed = [self._untag(each, ends[each.lane, each.key]) for each in found]
             self.comes_more = not all(removed) or self._comes_more(found)
             if not self.comes_more:
                 return
+
+    def _destroy_key(self) -> None:
+        """Destroy the key of the subject, which erases every copy of what is encrypted with it."""
+        if self._session.vault is not None:
+            self._session.vault.destroy(self._digest)
 
     def _comes_more(self, before: list[TaggedConversation]) -> bool:
         """Return whether the index names events that it did not name before."""

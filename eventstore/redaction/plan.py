@@ -7,7 +7,8 @@
    it, and keeps the rest of its payload.
 3. Rows of an older version, without a salt, keep their fingerprint: their digest covers it as it
    is. These rows are told, because what they held can be guessed at, and the guess confirmed.
-4. Nothing of a call is redacted that is open or in doubt: the log alone says what was asked for.
+4. A payload that is encrypted goes as a whole, also where a part of it is selected.
+5. Nothing of a call is redacted that is open or in doubt: the log alone says what was asked for.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from eventstore.domain.codec import DECODERS, decode
+from eventstore.domain.envelopes import is_envelope
 from eventstore.domain.events import ToolApproved, ToolPending, UnknownEvent
 from eventstore.domain.redaction import (
     SALTED_DIGEST_BYTES,
@@ -131,7 +133,8 @@ class _Row:
     def __init__(self, stored: StoredPayload) -> None:
         self._stored = stored
         self.version = stored.version
-        self._event: Any = decode(stored.tag, stored.schema, stored.payload)
+        self._is_encrypted = is_envelope(stored.payload)
+        self._event: Any = decode(stored.tag, stored.schema, stored.plain or stored.payload)
         if type(self._event) is UnknownEvent and is_marker(stored.payload):
             self._event = _of_old_marker(stored) or self._event
         self.call_id: str | None = getattr(self._event, "call_id", None)
@@ -186,6 +189,9 @@ class _Row:
         return msgspec.json.decode(self._kept or b"{}")
 
     def _keep(self, value: Any) -> None:
+        if self._is_encrypted:  # what is left of it would be in clear
+            self._is_whole = self.is_changed = True
+            return
         stored = self._stored
         kept = msgspec.json.encode(value)
         if type(self._event) is not UnknownEvent:
@@ -248,7 +254,9 @@ class _Row:
 
 
 def _readable(stored: StoredPayload) -> bytes | None:
-    """Return the payload, or what a marker has kept of it; None where all is gone."""
+    """Return the payload, or what a marker has kept of it; None where it is gone or encrypted."""
+    if is_envelope(stored.payload):
+        return stored.plain
     if not is_marker(stored.payload):
         return stored.payload
     marker = parsed_marker(stored.payload)

@@ -14,6 +14,7 @@ import msgspec
 
 from eventstore.domain.events import Recorded
 from eventstore.subjects.tags import SubjectIndex, Tag
+from eventstore.subjects.vault import Vault
 
 if TYPE_CHECKING:
     from eventstore.storage.sealable_log import SealableLog
@@ -44,7 +45,8 @@ class Draft(msgspec.Struct, frozen=True, gc=False):
 class StoredPayload(msgspec.Struct, frozen=True, gc=False):
     """What a redaction must know of a stored event.
 
-    `salt` is empty for an event of an older version, and for one that is redacted already.
+    `salt` is empty for an event of an older version, and for one that is redacted already. `plain`
+    is what an encrypted payload says, where its key is there.
     """
 
     version: int
@@ -53,6 +55,7 @@ class StoredPayload(msgspec.Struct, frozen=True, gc=False):
     payload: bytes
     fingerprint: bytes | None
     salt: bytes
+    plain: bytes | None = None
 
 
 class Rewrite(msgspec.Struct, frozen=True, gc=False):
@@ -169,6 +172,10 @@ class Storage(Protocol):
 
         Returned is what is left, in words, each with the remedy.
         """
+        ...
+
+    def unlock(self, vault: Vault) -> None:
+        """Read from now on what is encrypted, as far as its keys are there."""
         ...
 
     @property

@@ -38,6 +38,9 @@ class SubjectSecret:
             digest_size=SUBJECT_DIGEST_BYTES, key=secret, person=b"toolledger/check"
         ).digest()
         """What tells this secret from any other, and nothing more of it."""
+        self._of_fingerprint = blake2b(
+            digest_size=SUBJECT_DIGEST_BYTES, key=secret, person=b"toolledger/mark"
+        )
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}>"
@@ -74,6 +77,12 @@ class SubjectSecret:
                 f"{os.fspath(path)!r} holds no secret: it must have 64 to 128 hex digits, as "
                 "SubjectSecret.create(path) or `openssl rand -hex 32` makes them"
             ) from error
+
+    def keyed(self, fingerprint: bytes) -> bytes:
+        """Return a fingerprint that nobody can make of arguments who has not the secret."""
+        hash_ = self._of_fingerprint.copy()
+        hash_.update(fingerprint)
+        return hash_.digest()
 
     def digest(self, subject: str) -> bytes:
         """Return what stands for a subject in the database: 16 bytes.

@@ -196,7 +196,8 @@ class ConnectionStorage:
     def _after(self, lane: int, key: int, name: str, after: int) -> Iterator[Recorded]:
         while True:
             rows = self._fetch(self._sql.conversation, at=lane, key=key, after=after)
-            found = recorded(lane, rows, {key: name}, self._storage.reader.problems)
+            judge, vault = self._storage.reader.problems, self._storage.log.vault
+            found = recorded(lane, rows, {key: name}, judge, vault=vault)
             check_first(found)
             yield from found
             if len(rows) < self._backend.limits.chunk_rows:

@@ -19,6 +19,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from eventstore.domain.codec import decode, stored_levels
+from eventstore.domain.envelopes import is_envelope
 from eventstore.domain.events import ToolApproved, ToolPending
 from eventstore.domain.fingerprint import slice_of
 from eventstore.domain.nesting import nests_too_deeply
@@ -192,7 +193,11 @@ def _has_its_fingerprint(row: StoredRow) -> bool:
     if not isinstance(payload, bytes | bytearray) or not isinstance(schema, int):
         return True
     name = tag.decode()
-    if is_marker(payload) or nests_too_deeply(bytes(payload), stored_levels(name)):
+    if (
+        is_marker(payload)
+        or is_envelope(payload)
+        or nests_too_deeply(bytes(payload), stored_levels(name))
+    ):
         return True  # the arguments are gone, or are read as text
     event = decode(name, schema, bytes(payload))
     if isinstance(event, ToolPending):

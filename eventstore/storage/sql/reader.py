@@ -9,6 +9,7 @@ from itertools import chain, groupby, islice
 from typing import TYPE_CHECKING, Any
 
 from eventstore.domain.codec import AS_STORED, DECODERS, Decoders
+from eventstore.domain.envelopes import Place, is_envelope
 from eventstore.domain.event_headers import HEADER_DECODERS
 from eventstore.domain.fingerprint import render
 from eventstore.errors import StorageError, StoreCorrupt
@@ -56,7 +57,8 @@ class LogReader:
         """Return the events of a conversation after a version, as a transaction sees them."""
         cursor.execute(self._sql.tail, (*key, after))
         judge = partial(self._problems_on, cursor)
-        return recorded(key[0], cursor.fetchall(), {key[1]: conversation_id}, judge)
+        names = {key[1]: conversation_id}
+        return recorded(key[0], cursor.fetchall(), names, judge, vault=self.log.vault)
 
     def conversation(
         self, conversation_id: str, after: int = 0, decoders: Decoders = DECODERS
@@ -71,7 +73,8 @@ class LogReader:
                 if not rows:
                     return []
                 judge = partial(self._problems_on, cursor)
-                found = recorded(lane, rows, {rows[0][1]: conversation_id}, judge, decoders)
+                names = {rows[0][1]: conversation_id}
+                found = recorded(lane, rows, names, judge, decoders, self.log.vault)
                 check_first(found)
                 if seen is not None and found[-1].position > seen[0]:
                     self._note_seen(found, seen)
@@ -158,7 +161,8 @@ class LogReader:
                     self._check_gapless(lane, position, count, rows)
                 ours = rows if all(names.values()) else [row for row in rows if names[row[1]]]
                 if ours:
-                    yield recorded(lane, ours[:left], names, self.problems, decoders)
+                    some, vault = ours[:left], self.log.vault
+                    yield recorded(lane, some, names, self.problems, decoders, vault)
                 left -= len(ours)
                 if len(rows) < self._limits.chunk_rows:
                     break
@@ -229,14 +233,20 @@ class LogReader:
         if key is None:
             return
         for rows in self.chunks(self._sql.payloads, *key):
-            for version, tag, schema, payload, mark, salt in rows:
+            for version, tag, schema, payload, mark, salt, event_id in rows:
+                stored = bytes(payload)
+                plain = None
+                if self.log.vault is not None and is_envelope(stored):
+                    place = Place(conversation_id, bytes(event_id), tag, schema)
+                    plain = self.log.vault.decrypt(place, stored)
                 yield StoredPayload(
                     version,
                     tag,
                     schema,
-                    bytes(payload),
+                    stored,
                     None if mark is None else bytes(mark),
                     b"" if salt is None else bytes(salt),
+                    plain,
                 )
 
     def by_fingerprint(self, digest: bytes) -> Iterator[Recorded]:

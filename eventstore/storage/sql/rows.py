@@ -9,13 +9,15 @@ from msgspec.structs import replace
 
 from eventstore.domain.anchors import anchor
 from eventstore.domain.codec import AS_STORED, DECODERS, Decoders, decode, stored_levels
+from eventstore.domain.envelopes import Place, is_envelope
 from eventstore.domain.events import Recorded, UnknownEvent
 from eventstore.domain.fingerprint import PREFIX
 from eventstore.domain.nesting import SHALLOW_SIZE, nests_too_deeply
 from eventstore.domain.redaction import is_marker, marker_digest
-from eventstore.errors import StoreCorrupt
+from eventstore.errors import StoreCorrupt, WrongKey
 from eventstore.storage.interface import Draft
 from eventstore.subjects.tags import Tag, versions_of
+from eventstore.subjects.vault import Vault
 
 Judge = Callable[[int, int, int], Mapping[int, str]]
 """Says what is wrong with the rows of a lane, from one position to another, by position."""
@@ -172,18 +174,21 @@ def recorded(
     names: Mapping[int, Any],
     judge: Judge,
     decoders: Decoders = DECODERS,
+    vault: Vault | None = None,
 ) -> list[Recorded]:
     """Return the events of a lane's rows; `names` are the ids of their conversations.
 
-    `judge` says which of those that could not be decoded are damaged.
+    `judge` says which of those that could not be decoded are damaged. What is encrypted is read
+    with the keys of `vault`.
 
     Raises:
         StoreCorrupt: a row holds what no event can be.
+        WrongKey: a key is another one than that which a row was encrypted with.
     """
     # The loop that every event read goes through: nothing is called that need not be.
     found: list[Recorded] = []
     unknown: list[int] = []
-    markers: dict[int, str | bytes] | None = None
+    hidden: dict[int, _Hidden] | None = None
     position = None
     try:
         for position, key, version, event_id, at, occurred, tag, schema, mark, payload in rows:
@@ -200,9 +205,9 @@ def recorded(
                 event = decode(tag, schema, payload)
                 if type(event) is UnknownEvent:
                     unknown.append(len(found))
-                if is_marker(payload):
-                    markers = markers or {}
-                    markers[len(found)] = payload
+                if is_marker(payload) or is_envelope(payload):
+                    hidden = hidden or {}
+                    hidden[len(found)] = tag, schema, payload
             found.append(
                 Recorded(
                     lane,
@@ -219,18 +224,47 @@ def recorded(
             )
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise unreadable(lane, position) from error
-    if markers:
-        _mark_redacted(found, markers)
+    if hidden:
+        _reveal(found, hidden, vault, judge)
     if unknown:
         _mark_damaged(lane, found, unknown, judge)
     return found
 
 
-def _mark_redacted(found: list[Recorded], markers: Mapping[int, str | bytes]) -> None:
-    """Note the digests of the markers from which events were read, by their places."""
-    for place, marker in markers.items():
-        stored = marker.encode() if isinstance(marker, str) else bytes(marker)
-        found[place] = replace(found[place], redacted=marker_digest(stored))
+_Hidden = tuple[str, int, str | bytes]
+"""The tag, the schema and the payload of a row that is redacted or encrypted."""
+
+
+def _reveal(
+    found: list[Recorded], hidden: Mapping[int, _Hidden], vault: Vault | None, judge: Judge
+) -> None:
+    """Note the digests of markers, and read what is encrypted, by the places of the events."""
+    for place, row in hidden.items():
+        payload = row[2]
+        if is_marker(payload):
+            stored = payload.encode() if isinstance(payload, str) else bytes(payload)
+            found[place] = replace(found[place], redacted=marker_digest(stored))
+        elif type(found[place].event) is not UnknownEvent:  # that is no envelope of this version
+            found[place] = _opened(found[place], row, vault, judge)
+
+
+def _opened(found: Recorded, row: _Hidden, vault: Vault | None, judge: Judge) -> Recorded:
+    """Return an event that is encrypted as its key has it, or as locked without one."""
+    tag, schema, payload = row
+    if vault is None:
+        return replace(found, locked="it is encrypted, and the store was opened without keys")
+    event_id = bytes.fromhex(found.event_id)
+    try:
+        plain = vault.decrypt(Place(found.conversation_id, event_id, tag, schema), payload)
+    except WrongKey:
+        problem = judge(found.lane, found.position, found.position).get(found.position)
+        if problem is None:
+            raise
+        text = payload if isinstance(payload, str) else bytes(payload).decode()
+        return replace(found, event=UnknownEvent(tag, schema, text, damage=problem))
+    if plain is None:
+        return replace(found, locked="it is encrypted, and its key was destroyed or is not there")
+    return replace(found, event=decode(tag, schema, plain))
 
 
 def check_first(found: Sequence[Recorded]) -> None:

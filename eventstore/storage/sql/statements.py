@@ -383,7 +383,7 @@ def _advance() -> Update:
 def _payloads(backend: Backend) -> Rows:
     """Return what is read of payloads to redact them; see `StoredPayload`."""
     payload = backend.payload_as_bytes(_e.payload)
-    return _tail((_e.version, _e.tag, _e.schema, payload, _e.fingerprint, _e.salt))
+    return _tail((_e.version, _e.tag, _e.schema, payload, _e.fingerprint, _e.salt, _e.event_id))
 
 
 def _head(backend: Backend, *beside: ColumnElement[Any]) -> Rows:

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 
     from eventstore.storage.sealable_log import SealableLog
     from eventstore.storage.sql.backend import Backend
+    from eventstore.subjects.vault import Vault
 
 T = TypeVar("T")
 
@@ -137,6 +138,10 @@ class SqlStorage:
         """Clear what is left of redacted payloads; see `Storage.erase`."""
         with self.connections.lock, translated(self.backend):
             return self._erase(self.reader)
+
+    def unlock(self, vault: Vault) -> None:
+        """Read from now on what is encrypted; see `Storage.unlock`."""
+        self.log.vault = vault
 
     @property
     def subjects(self) -> SqlSubjectIndex:
