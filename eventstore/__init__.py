@@ -151,6 +151,8 @@ if TYPE_CHECKING:
     from eventstore.redaction.redact import Redaction
     from eventstore.responses.streams import AsyncRecordedStream, RecordedStream, recording
     from eventstore.responses.usage_budget import AsyncUsageBudget, UsageBudget
+    from eventstore.subjects.key_file import KeyFile
+    from eventstore.subjects.keys import SubjectKey, SubjectKeys
     from eventstore.subjects.secret import SubjectSecret
     from eventstore.subscriptions.conversation_cursor import ConversationCursor
     from eventstore.subscriptions.subscription import Follow, Lag
@@ -217,6 +219,7 @@ __all__ = [
     "ImportConflict",
     "Imported",
     "InternalError",
+    "KeyFile",
     "Lag",
     "LostPlace",
     "MessageAdded",
@@ -265,6 +268,8 @@ __all__ = [
     "StoreFull",
     "StoreReadOnly",
     "StuckLoopGuard",
+    "SubjectKey",
+    "SubjectKeys",
     "SubjectSecret",
     "Terminate",
     "Text",
@@ -348,6 +353,7 @@ _LAZY = {
     "GateDecision": "eventstore.policies.gates",
     "Imported": "eventstore.provider_messages.history_import",
     "InternalError": "eventstore.agent_errors.errors",
+    "KeyFile": "eventstore.subjects.key_file",
     "Lag": "eventstore.subscriptions.subscription",
     "ModelRetry": "eventstore.domain.tool_errors",
     "NotApplicable": "eventstore.domain.tool_errors",
@@ -369,6 +375,8 @@ _LAZY = {
     "RunUsage": "eventstore.policies.usage_limits",
     "Skip": "eventstore.dispatch",
     "StuckLoopGuard": "eventstore.dispatch",
+    "SubjectKey": "eventstore.subjects.keys",
+    "SubjectKeys": "eventstore.subjects.keys",
     "SubjectSecret": "eventstore.subjects.secret",
     "Terminate": "eventstore.dispatch",
     "ToolEffect": "eventstore.domain.tool_effect",

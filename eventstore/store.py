@@ -16,10 +16,7 @@ from eventstore.errors import StorageError
 from eventstore.session import DEFAULT_SETTINGS, LogSession, SessionSettings
 from eventstore.storage.interface import Damage, Storage
 from eventstore.storage.verification import verify
-from eventstore.subjects.key_file import keys_of
-from eventstore.subjects.keys import SubjectKeys
 from eventstore.subjects.secret import SubjectSecret, secret_of
-from eventstore.subjects.vault import vault_of
 from eventstore.subscriptions.feed import Bookmark, Cursor, Feed
 
 if TYPE_CHECKING:
@@ -34,6 +31,7 @@ if TYPE_CHECKING:
     from eventstore.seals import Anchor, SigningKey, VerifierKey
     from eventstore.session import Session
     from eventstore.storage.sealable_log import Seal, SealableLog
+    from eventstore.subjects.keys import SubjectKeys
     from eventstore.subscriptions.subscription import Follow
     from eventstore.subscriptions.waiting import StopSignal
 
@@ -55,11 +53,13 @@ class EventStore:
         subjects: SubjectSecret | str | PathLike[str] | None = None,
         keys: SubjectKeys | str | PathLike[str] | None = None,
     ) -> None:
-        secret = None if subjects is None else secret_of(subjects)
-        vault = None if keys is None else vault_of(keys, secret)
+        secret, vault = None if subjects is None else secret_of(subjects), None
         if secret is not None:
             storage.subjects.recognise(secret.check)
-        if vault is not None:
+        if keys is not None:
+            from eventstore.subjects.key_file import vault_of
+
+            vault = vault_of(keys, secret)
             storage.unlock(vault)
         self.session = LogSession(
             storage, clock, _bind_to_connection, settings, prices, secret, vault
@@ -113,12 +113,11 @@ class EventStore:
         from eventstore.storage.factory import open_storage  # loads SQLAlchemy
 
         secret = None if subjects is None else secret_of(subjects)
-        held = None if keys is None else keys_of(keys)
         storage = open_storage(
             url, tenant, durability, busy_timeout, new=create, read_only=read_only
         )
         try:
-            return cls(storage, clock, prices=prices, subjects=secret, keys=held)
+            return cls(storage, clock, prices=prices, subjects=secret, keys=keys)
         except BaseException:
             storage.close()
             raise

@@ -78,6 +78,8 @@ class Erasure(msgspec.Struct, frozen=True):
 
     conversations: tuple[ErasedConversation, ...] = ()
     remains: tuple[str, ...] = ()
+    key_destroyed: bool = False
+    """Whether the subject's key was destroyed, and so every copy of what it had encrypted."""
     is_final: bool = True
     """Whether no event about the subject came meanwhile that was not erased, too."""
 
@@ -106,6 +108,8 @@ class _Work:
         self._archives_are_gone = archives_are_gone
         self.done: dict[tuple[str, str], ErasedConversation] = {}
         self.comes_more = False
+        self.key_destroyed = False
+        self.lacks_keys = False
 
     def tagged(self) -> None:
         """Erase what the index names; its tags go last."""
@@ -125,6 +129,7 @@ class _Work:
         """Destroy the key of the subject, which erases every copy of what is encrypted with it."""
         if self._session.vault is not None:
             self._session.vault.destroy(self._digest)
+            self.key_destroyed = True
 
     def _comes_more(self, before: list[TaggedConversation]) -> bool:
         """Return whether the index names events that it did not name before."""
@@ -143,11 +148,12 @@ class _Work:
             return 0
         session = self._session_of(tenant)
         versions = frozenset[int]() if WHOLE in tagged.versions else frozenset(tagged.versions)
-        calls = {
-            each.call_id
-            for each in session.events(name)
-            if each.call_id is not None and each.version in versions
-        }
+        calls: set[str] = set()
+        for each in session.events(name):
+            if not versions or each.version in versions:
+                self.lacks_keys |= each.locked is not None and self._session.vault is None
+                if each.call_id is not None and versions:
+                    calls.add(each.call_id)
         end = session.version(name)
         wanted = Selection(versions, frozenset(calls), spares=True)
         recorded = self._redact(session, name, wanted, tagged.shared)
@@ -214,8 +220,8 @@ def erase(
     conversations = tuple(work.done[key] for key in sorted(work.done))
     if not conversations or said.get("dry_run"):
         return Erasure(conversations)
-    notes = _notes(conversations, comes_more=work.comes_more)
-    return Erasure(conversations, (*session.storage.erase(), *notes), not work.comes_more)
+    notes = (*session.storage.erase(), *_notes(work, conversations))
+    return Erasure(conversations, notes, work.key_destroyed, not work.comes_more)
 
 
 def tag(
@@ -258,8 +264,13 @@ def _joined(
     )
 
 
-def _notes(conversations: tuple[ErasedConversation, ...], *, comes_more: bool) -> Iterator[str]:
-    if comes_more:
+def _notes(work: _Work, conversations: tuple[ErasedConversation, ...]) -> Iterator[str]:
+    if work.lacks_keys:
+        yield (
+            "copies are encrypted with a key that is still there, as the store was opened without "
+            "keys: destroy it"
+        )
+    if work.comes_more:
         yield "events about the subject are still appended: end what appends them, and erase again"
     if any(each.archive for each in conversations):
         yield (

@@ -21,7 +21,8 @@ from uuid import uuid4
 import msgspec
 
 from eventstore.subjects.keys import KEY_BYTES, SubjectKey, SubjectKeys
-from eventstore.subjects.secret import check_private
+from eventstore.subjects.secret import SubjectSecret, check_private
+from eventstore.subjects.vault import Vault
 
 FORMAT = 1
 
@@ -155,9 +156,15 @@ class KeyFile:
             self._refresh()
 
 
-def keys_of(given: SubjectKeys | str | os.PathLike[str]) -> SubjectKeys:
-    """Return the keys that a caller passed, or the path of."""
-    return KeyFile(given) if isinstance(given, str | os.PathLike) else given
+def vault_of(keys: SubjectKeys | str | os.PathLike[str], secret: SubjectSecret | None) -> Vault:
+    """Return the vault of the keys that a caller passed, or the path of.
+
+    Raises:
+        ValueError: there is no secret, by which keys are found.
+    """
+    if secret is None:
+        raise ValueError("keys need the secret of the index of subjects: pass subjects=, too")
+    return Vault(KeyFile(keys) if isinstance(keys, str | os.PathLike) else keys, secret)
 
 
 def _write(file: BinaryIO, content: bytes) -> None:

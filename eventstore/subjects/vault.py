@@ -11,7 +11,6 @@ import msgspec
 
 from eventstore.domain.envelopes import Envelope, Place, WrappedKey, encoded, parsed_envelope
 from eventstore.errors import WrongKey
-from eventstore.subjects.key_file import keys_of
 from eventstore.subjects.keys import KEY_BYTES, SubjectKeys
 from eventstore.subjects.secret import SubjectSecret
 
@@ -99,14 +98,3 @@ class Vault:
     def _decrypted(self, key: bytes, text: str, bound: bytes) -> bytes:
         data = base64.b64decode(text, validate=True)
         return self._cipher(key).decrypt(data[:NONCE_BYTES], data[NONCE_BYTES:], bound)
-
-
-def vault_of(keys: SubjectKeys | str | os.PathLike[str], secret: SubjectSecret | None) -> Vault:
-    """Return the vault of the keys that a caller passed.
-
-    Raises:
-        ValueError: there is no secret, by which keys are found.
-    """
-    if secret is None:
-        raise ValueError("keys need the secret of the index of subjects: pass subjects=, too")
-    return Vault(keys_of(keys), secret)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+from uuid import uuid4
+
 import pytest
 
 from eventstore.errors import WrongKey
 from eventstore.storage.interface import Storage
 from eventstore.store import EventStore
+from eventstore.subjects.keys import KEY_BYTES, SubjectKey
 from eventstore.subjects.secret import SubjectSecret
 from eventstore.testing.appending import text_of
 from eventstore.testing.builders import completed, message, pending, running
@@ -15,6 +19,25 @@ from eventstore.testing.concurrency import run_concurrently
 from eventstore.testing.fixtures import ContractFixtures
 
 SECRET = SubjectSecret(bytes(range(32)))
+
+
+class KeysInMemory:
+    """Keys that are kept nowhere."""
+
+    def __init__(self) -> None:
+        self.held: dict[str, SubjectKey] = {}
+
+    def key_for(self, subject: str) -> SubjectKey:
+        """Return the key of a subject, made if there is none."""
+        return self.held.setdefault(subject, SubjectKey(uuid4().hex, os.urandom(KEY_BYTES)))
+
+    def key(self, key_id: str) -> bytes | None:
+        """Return a key by its id."""
+        return dict(self.held.values()).get(key_id)
+
+    def destroy(self, subject: str) -> None:
+        """Destroy the key of a subject."""
+        self.held.pop(subject, None)
 
 
 class SubjectContract(ContractFixtures):
@@ -101,6 +124,29 @@ class SubjectContract(ContractFixtures):
         assert "Ann" not in said
         assert "Be kind" in said
         assert list(tagging.verify()) == []
+
+    def test_what_is_encrypted_is_read_with_the_key(
+        self, storage: Storage, clock: FrozenClock
+    ) -> None:
+        """Without it the events are shown as redacted; an erasure destroys it."""
+        pytest.importorskip("cryptography")
+        keys = KeysInMemory()
+        store = EventStore(storage, clock, subjects=SECRET, keys=keys)
+        chat = store.conversation("chat", subjects=["ann"])
+        written = chat.append(message("I am Ann"), pending(q="Ann"), running(q="Ann"), completed())
+        run_concurrently(*(lambda n=n: chat.append(message(f"Ann {n}")) for n in range(3)))
+        assert written == list(chat.events())[:4]
+        stored = [payload.payload for payload in storage.payloads("chat")]
+        assert not [payload for payload in stored if b"Ann" in payload]
+        assert list(store.verify()) == []
+        held = dict(keys.held)
+        keys.held.clear()
+        assert "Ann" not in str(list(chat.events()))
+        assert all(each.locked for each in chat.events())
+        assert list(store.verify()) == []
+        keys.held.update(held)
+        assert store.erase_subject("ann", by="mia").is_complete
+        assert keys.held == {}
 
     def test_another_secret_is_recognised(self, tagging: EventStore, clock: FrozenClock) -> None:
         """The tags of one secret cannot be found with another one, which is said at once."""

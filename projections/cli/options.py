@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 URL = "sqlite:///toolledger.db"
 
+SECRET_VARIABLE, KEYS_VARIABLE = "TOOLLEDGER_SUBJECTS", "TOOLLEDGER_KEYS"
+"""The variables that name the files of the secret of an index of subjects, and of their keys."""
+
 tenant: ContextVar[str] = ContextVar("tenant", default="")
 """The tenant whose log a command reads or writes; the option stands before the command."""
 
@@ -101,14 +104,17 @@ def open_store(
 ) -> EventStore:
     """Open the store at a URL; only commands that write create one that does not exist."""
     name = tenant.get() if of_tenant is None else of_tenant
+    secret = subjects or os.environ.get(SECRET_VARIABLE)
+    keys = os.environ.get(KEYS_VARIABLE) if secret else None
     try:
         return EventStore.open(
-            url, create=create, read_only=read_only, tenant=name, subjects=subjects
+            url, create=create, read_only=read_only, tenant=name, subjects=secret, keys=keys
         )
     except NotAStore as error:
         raise NotAStore(f"{error}, with --url or TOOLLEDGER_URL") from error
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="--url") from error
+    except (ValueError, FileNotFoundError) as error:
+        hint = f"--url, {SECRET_VARIABLE} or {KEYS_VARIABLE}" if secret else "--url"
+        raise typer.BadParameter(str(error), param_hint=hint) from error
 
 
 def same_store(command: str, url: str) -> str:

@@ -10,7 +10,7 @@ import msgspec
 import typer
 
 from eventstore import ErasedConversation, Erasure, EventStore, SubjectSecret
-from projections.cli.options import URL, Json, Url, open_store
+from projections.cli.options import SECRET_VARIABLE, URL, Json, Url, open_store
 from projections.cli.output import print_json, say
 from projections.formatting import plural
 
@@ -36,7 +36,7 @@ def erase(  # noqa: PLR0913 - the options of the command
         str,
         typer.Option(
             "--secret",
-            envvar="TOOLLEDGER_SUBJECTS",
+            envvar=SECRET_VARIABLE,
             metavar="FILE",
             help="The secret of the index of subjects.",
         ),
@@ -69,8 +69,8 @@ def erase(  # noqa: PLR0913 - the options of the command
 ) -> None:
     """Redact all events about a person, and name what is left; the status is 1 if anything is.
 
-    The events are found by the tags that they were appended with. A run that was ended in the
-    middle is repeated.
+    The events are found by the tags that they were appended with. With TOOLLEDGER_KEYS, a file of
+    keys, the person's key is destroyed, too. A run that was ended in the middle is repeated.
     """
     sought = _sought(text, pattern)
     named = sys.stdin.readline().rstrip("\r\n") if subject == "-" else subject
