@@ -148,10 +148,10 @@ class Conversation(ConversationMessages):
     # appending
 
     def about(self, *subjects: str) -> Conversation:
-        """Return a handle on the conversation by which all that is appended is about somebody.
+        """Return a handle on the conversation by which all that is appended is about a person.
 
         A subject is any text by which you know a person: `chat.about("customer-17")`. The store is
-        opened with the secret of its index; see `EventStore.open`. A handle that is about somebody
+        opened with the secret of its index; see `EventStore.open`. Such a handle
         goes wherever a handle goes: into a dispatcher, an integration, an import.
 
         Raises:

@@ -106,7 +106,7 @@ class Session(Protocol):
         ...
 
     def tags_of(self, conversation_id: str) -> Sequence[Tag]:
-        """Return the tags of a conversation: whom its events are about."""
+        """Return the tags of a conversation: the persons that its events are about."""
         ...
 
     def in_transaction(self, connection: Connection) -> Session:
@@ -185,11 +185,11 @@ class LogSession:
         self.threads = self._new_threads()
         self._bind_to_connection = bind_to_connection
         self.tags: tuple[Tag, ...] = ()
-        """Whom all that is appended is about."""
+        """The persons that all that is appended is about."""
         self.secret = secret
         self.vault = vault
         self.whole: LogSession = self
-        """The session of the store itself, which one that is about somebody keeps alive."""
+        """The session of the store itself, which one with tags keeps alive."""
         _sessions.add(self)
 
     @property
@@ -229,7 +229,7 @@ class LogSession:
         return command.about(tags, self.vault)
 
     def tags_of(self, conversation_id: str) -> Sequence[Tag]:
-        """Return the tags of a conversation: whom its events are about."""
+        """Return the tags of a conversation: the persons that its events are about."""
         return self.storage.subjects.tags_of(conversation_id)
 
     @property

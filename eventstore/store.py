@@ -97,7 +97,7 @@ class EventStore:
         whatever the clock of this machine says, or of this machine for SQLite. A `clock` that
         returns microseconds since 1970 UTC takes its place, for tests for example.
         `subjects` is the secret of the index of subjects (`SubjectSecret`, or the path of its
-        file), with which events are tagged with the persons whom they are about, see
+        file), with which events are tagged with the persons that they are about, see
         `Conversation.about`, and found again, see `erase_subject`. With `keys` (the path of a
         `KeyFile`, or `SubjectKeys` of your own) what is appended about a subject is encrypted with
         its own key, and read where that is there; it needs the extra `encrypt`.

@@ -120,7 +120,7 @@ class AsyncConversation:
     # appending
 
     def about(self, *subjects: str) -> AsyncConversation:
-        """Return a handle by which all that is appended is about somebody.
+        """Return a handle by which all that is appended is about a person.
 
         See `Conversation.about`.
         """

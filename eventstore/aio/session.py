@@ -76,7 +76,7 @@ class AsyncLogSession:
         self.writer = Writer(session.committer)
         self._bind_to_connection = bind_to_connection
         self.whole: AsyncLogSession = self
-        """The session of the store itself, which one that is about somebody keeps alive."""
+        """The session of the store itself, which one with tags keeps alive."""
         # The thread also ends when the store and its handles are collected without being closed.
         weakref.finalize(self, self.writer.end).atexit = False
 

@@ -79,9 +79,9 @@ class Command(msgspec.Struct, Generic[T_co], frozen=True, eq=False):
     rewrites: Sequence[Rewrite] = ()
     """What is redacted with it; see `Append`."""
     tags: Sequence[Tag] = ()
-    """Whom its events are about."""
+    """The persons that its events are about."""
     vault: Vault | None = None
-    """What encrypts those that are about somebody."""
+    """What encrypts the events that have a tag."""
 
     def about(self, tags: Sequence[Tag], vault: Vault | None) -> Command[T_co]:
         """Return the command whose events have these tags, too, and are encrypted with a vault."""

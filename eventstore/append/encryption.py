@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def marked(
     vault: Vault, tags: Sequence[Tag], fingerprint: bytes | None, version: int
 ) -> bytes | None:
-    """Return the fingerprint that an event at a version brings, keyed if it is about somebody."""
+    """Return the fingerprint that an event at a version brings, keyed if it has a tag."""
     if fingerprint is None or not _subjects(tags, version):
         return fingerprint
     return vault.mark(fingerprint)
@@ -35,7 +35,7 @@ def marked(
 def encrypted(
     vault: Vault, conversation_id: str, tags: Sequence[Tag], staged: StagedEvents
 ) -> list[Draft]:
-    """Return the drafts to be stored: those that are about somebody are encrypted."""
+    """Return the drafts to be stored: those that have a tag are encrypted."""
     drafts: list[Draft] = []
     pairs = zip(staged.events, staged.drafts, strict=True)
     for version, (event, draft) in enumerate(pairs, staged.follows + 1):

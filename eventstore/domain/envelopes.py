@@ -1,4 +1,4 @@
-"""Envelopes: payloads that only who has the key of their subject can read.
+"""Envelopes: payloads that can only be read with the key of their subject.
 
 1. An envelope is a JSON object that begins with `encrypted`, as no event does: the payload under a
    key of its own, AES-256-GCM, in Base64, its nonce first. That key is wrapped once for each

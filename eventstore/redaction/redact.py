@@ -90,7 +90,7 @@ def redact(  # noqa: PLR0913 - see `EventStore.redact`
 
 
 def check_person(by: object) -> None:
-    """Refuse what names nobody who redacts.
+    """Refuse what does not name a person.
 
     Raises:
         ValueError: it does not.

@@ -77,7 +77,7 @@ class Append(msgspec.Struct):
     nothing itself: `rebase` takes the events that others have written to the conversation since
     `version` (none is possible), and returns the drafts to store instead. An empty answer is legal.
     `rewrites` are done in the same transaction, where there are drafts: the record of a redaction.
-    So are `tags` written, which say whom the drafts are about.
+    So are `tags` written, which say what persons the drafts are about.
     """
 
     conversation_id: str
@@ -180,7 +180,7 @@ class Storage(Protocol):
 
     @property
     def subjects(self) -> SubjectIndex:
-        """The index of the persons whom events are about, of all tenants."""
+        """The index of the persons that events are about, of all tenants."""
         ...
 
     def by_fingerprint(self, digest: bytes) -> Iterator[Recorded]:

@@ -1,1 +1,1 @@
-"""Subjects: the persons that events are about, who may ask to be forgotten."""
+"""Subjects: the persons that events are about, and that may ask to be forgotten."""

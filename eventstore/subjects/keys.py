@@ -24,7 +24,7 @@ class SubjectKey(NamedTuple):
 class SubjectKeys(Protocol):
     """Where keys are kept: a file (`KeyFile`), or a service of your own. Threads share it.
 
-    What it raises is raised to who appends or reads.
+    What it raises is raised where events are appended or read.
     """
 
     def key_for(self, subject: str) -> SubjectKey:

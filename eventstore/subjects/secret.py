@@ -1,9 +1,9 @@
 """`SubjectSecret`: what turns the name of a subject into the digest that the database holds.
 
-1. The digest is keyed BLAKE2b. Who has the database alone can neither list the subjects nor confirm
-   a guess at one.
-2. The secret is the user's: it is never made by default, and never stored in the database. Whoever
-   loses it cannot find the events of a subject any more.
+1. The digest is keyed BLAKE2b. A reader of the database alone can neither list the subjects nor
+   confirm a guess at one.
+2. The secret is the user's: it is never made by default, and never stored in the database. Without
+   it the events of a subject cannot be found any more.
 3. The database holds one digest more, of no subject, by which another secret is recognised.
 """
 
@@ -79,7 +79,7 @@ class SubjectSecret:
             ) from error
 
     def keyed(self, fingerprint: bytes) -> bytes:
-        """Return a fingerprint that nobody can make of arguments who has not the secret."""
+        """Return a fingerprint that cannot be made of arguments without the secret."""
         hash_ = self._of_fingerprint.copy()
         hash_.update(fingerprint)
         return hash_.digest()

@@ -41,8 +41,8 @@ class Vault:
     def mark(self, fingerprint: bytes) -> bytes:
         """Return the fingerprint of arguments that are encrypted: it is keyed.
 
-        Equal calls have equal ones within a store, and no guess at arguments can be confirmed by
-        who has not its secret.
+        Equal calls have equal ones within a store, and no guess at arguments can be confirmed
+        without its secret.
         """
         return self._secret.keyed(fingerprint)
 

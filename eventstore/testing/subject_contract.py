@@ -41,7 +41,7 @@ class KeysInMemory:
 
 
 class SubjectContract(ContractFixtures):
-    """Whom events are about is stored with them, found again, and forgotten."""
+    """The persons that events are about are stored with them, found again, and forgotten."""
 
     @pytest.fixture
     def tagging(self, storage: Storage, clock: FrozenClock) -> EventStore:
@@ -69,7 +69,7 @@ class SubjectContract(ContractFixtures):
         assert text_of(next(chat.events(versions[0] - 1))) == "a"
         assert self.found(tagging, "bob") == {}
 
-    def test_what_a_fork_copies_is_about_the_same(self, tagging: EventStore) -> None:
+    def test_a_fork_is_about_the_same_persons(self, tagging: EventStore) -> None:
         """Up to the fork, at the same versions; what is said after it is not."""
         chat = tagging.conversation("chat")
         chat.append(message())
@@ -96,7 +96,7 @@ class SubjectContract(ContractFixtures):
             tagging.tag_subject("ann", "other")
 
     def test_a_subject_is_erased_and_its_tags_go(self, tagging: EventStore) -> None:
-        """What was about others, too, is named; an open call is left until it has its end."""
+        """An event about others, too, is named; an open call is left until it has its end."""
         chat = tagging.conversation("chat")
         chat.append(message("Be kind"))
         chat.about("ann").append(message("I am Ann"))
@@ -125,7 +125,7 @@ class SubjectContract(ContractFixtures):
         assert "Be kind" in said
         assert list(tagging.verify()) == []
 
-    def test_what_is_encrypted_is_read_with_the_key(
+    def test_encrypted_events_are_read_with_the_key(
         self, storage: Storage, clock: FrozenClock
     ) -> None:
         """Without it the events are shown as redacted; an erasure destroys it."""

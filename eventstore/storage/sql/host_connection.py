@@ -173,7 +173,7 @@ class ConnectionStorage:
         return {bytes(event_id): version for event_id, version in found}
 
     def tags_of(self, conversation_id: str) -> Sequence[Tag]:
-        """Return the tags of a conversation: whom its events are about."""
+        """Return the tags of a conversation: the persons that its events are about."""
         lane = self._storage.lane_of(conversation_id)
         key = self._key(lane, conversation_id)
         if key is None:

@@ -150,7 +150,7 @@ class LogWriter:
     def _tag(
         self, cursor: DBAPICursor, key: Key, tags: Sequence[Tag], after: int, count: int
     ) -> None:
-        """Write whom the events of an append are about."""
+        """Write the tags of the events of an append."""
         rows = list(tag_rows(*key, tags, after, count))
         if rows:
             cursor.executemany(self._sql.tag, rows)

@@ -145,7 +145,7 @@ class SqlStorage:
 
     @property
     def subjects(self) -> SqlSubjectIndex:
-        """The index of the persons whom events are about; see `Storage.subjects`."""
+        """The index of the persons that events are about; see `Storage.subjects`."""
         if self._subjects is None:
             self._subjects = SqlSubjectIndex(self.reader, self._write_beside)
         return self._subjects

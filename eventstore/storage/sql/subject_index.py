@@ -1,4 +1,4 @@
-"""The index of subjects: which events, of all tenants, are about whom.
+"""The index of subjects: which events, of all tenants, are about which person.
 
 1. A subject is a keyed digest: see `eventstore.subjects.secret`. No name is in the database.
 2. The tags of new events are written in their transaction, by the `log_writer`. What is tagged

@@ -63,7 +63,7 @@ def find(name: str) -> str:
     return f"{name} lives in Graz"
 
 
-def test_what_is_appended_about_somebody_is_erased_and_nothing_else(url: str, path: Path) -> None:
+def test_events_about_a_person_are_erased_and_no_others(url: str, path: Path) -> None:
     """Messages and whole calls go, whoever recorded their ends; no name is in any file."""
     with EventStore.open(url, subjects=SECRET) as store:
         chat = store.conversation("chat")

@@ -59,7 +59,7 @@ places = st.builds(
 
 
 @given(place=places, other=places, payload=st.binary(max_size=100), flip=st.integers(0, 10_000))
-def test_what_is_encrypted_is_read_in_its_place_alone(
+def test_an_envelope_is_read_in_its_place_alone(
     place: Place, other: Place, payload: bytes, flip: int
 ) -> None:
     """Moved, or with any character changed, it is refused, or is no envelope."""
@@ -111,7 +111,7 @@ def test_no_event_looks_like_an_envelope_and_no_envelope_like_an_event() -> None
 
 @pytest.mark.parametrize("event", [message("I am Ann"), pending(q="Ann"), completed(result="Ann")])
 def test_without_a_key_identifiers_are_read_alone(event: object) -> None:
-    """It is shown as if it had been redacted; what is not as we write it is unknown."""
+    """The event is shown as if it had been redacted; what is not as we write it is unknown."""
     vault, tag = Vault(Keys(), SECRET), event.tag  # type: ignore[attr-defined]
     place = Place("chat", bytes(16), tag, 1)
     stored = vault.encrypt(place, b"{}", identifiers(event), [ANN])

@@ -77,7 +77,7 @@ def texts(chat: Conversation) -> str:
     return str([recorded.event for recorded in chat.events()])
 
 
-def test_who_has_the_key_reads_and_nobody_else(files: Files) -> None:
+def test_events_are_read_with_the_key_alone(files: Files) -> None:
     """Prompts and searches are as before; the files hold neither the name nor the text."""
     with files.open() as store:
         chat = store.conversation("chat")
@@ -143,7 +143,7 @@ def test_destroying_the_key_erases_every_copy(files: Files, tmp_path: Path) -> N
 
 
 def test_an_event_about_several_is_read_with_the_key_of_any(files: Files) -> None:
-    """Of the copies, the erasure says what was about others, too."""
+    """An erasure says which of them concerned others, too."""
     with files.open() as store:
         chat = store.conversation("both", subjects=["ann", "bob"])
         chat.add_message("user", "Ann and Bob")
@@ -186,7 +186,7 @@ def test_damage_of_an_envelope_is_named(files: Files) -> None:
         assert [each.version for each in store.verify()] == [1]
 
 
-def test_what_cannot_be_read_does_not_start(files: Files) -> None:
+def test_a_call_that_cannot_be_read_does_not_start(files: Files) -> None:
     """Without its key nobody knows what was asked; other calls of the conversation start."""
     with files.open() as store:
         chat = store.conversation("chat")
