@@ -1,8 +1,8 @@
 """`erase`: a person is forgotten: all events about a subject are redacted, in all conversations.
 
 1. The index of subjects says which events they are, of all tenants. Where one event of a call is
-   about the subject, all events of the call are. With a text, it is taken out of every conversation,
-   too, where it has no tag.
+   about the subject, all events of the call are. A text is taken out of every conversation, too,
+   where it has no tag.
 2. Each conversation is redacted in one transaction. A run that ended in the middle is repeated:
    what is redacted is passed over, and still in the report.
 3. Calls that are open or in doubt are left, and named. So are archives, which are files.
