@@ -53,7 +53,10 @@ INTEGRATIONS = {
 DOORS = {
     **{name: (rf"eventstore/integrations/{file}\.py", "") for name, file in INTEGRATIONS.items()},
     "alembic": (r"eventstore/storage/migrations\.py", r".*"),
-    "cryptography": (r"eventstore/seals/crypto\.py|projections/audit/check\.py", ""),
+    "cryptography": (
+        r"eventstore/(seals/crypto|subjects/vault)\.py|projections/audit/check\.py",
+        r"eventstore/subjects/.*",
+    ),
     "rfc3161_client": (r"eventstore/seals/time_stamps\.py", ""),
     "rich": (r"projections/cli/.*", ""),
     "sqlalchemy": (

@@ -10,7 +10,7 @@ import msgspec
 import typer
 
 from eventstore import ErasedConversation, Erasure, EventStore, SubjectSecret
-from projections.cli.options import SECRET_VARIABLE, URL, Json, Url, open_store
+from projections.cli.options import SECRET_VARIABLE, URL, Json, Url, file_name, open_store
 from projections.cli.output import print_json, say
 from projections.formatting import plural
 
@@ -75,7 +75,7 @@ def erase(  # noqa: PLR0913 - the options of the command
     sought = _sought(text, pattern)
     named = sys.stdin.readline().rstrip("\r\n") if subject == "-" else subject
     try:
-        opened = SubjectSecret.read(secret)
+        opened = SubjectSecret.read(file_name(secret))
         opened.digest(named)
     except (OSError, ValueError) as error:
         raise typer.BadParameter(str(error), param_hint="--secret or SUBJECT") from error

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy.exc import DBAPIError
 
-from eventstore import EventStore, StorageError
+from eventstore import EventStore, StorageError, SubjectSecret
 from eventstore.domain.credentials import may_be_address
 from eventstore.engines import backend_for, open_engine, shown_url
 from eventstore.storage.postgresql.backend import Postgresql
@@ -82,6 +82,7 @@ COMMANDS = [
     "backup copy.db",
     "diff chat other",
     "doubts",
+    "erase ann --by mia --secret subjects.secret",
     "export",
     "fork chat other --at 1",
     "import chat.json",
@@ -115,6 +116,7 @@ FILES = [
     ["report", "chat", "--out"],
     ["pytest", "chat", "--out"],
     ["demo", "--keep"],
+    ["erase", "ann", "--by", "mia", "--secret"],
     ["show"],
     ["show", "chat", "--around"],
     ["approve", "chat", "--by", "ann"],
@@ -245,6 +247,7 @@ def test_no_command_shows_the_password_of_its_store(
     monkeypatch.chdir(tmp_path)
     with EventStore.open("sqlite:///toolledger.db") as store:
         store.conversation("chat").add_message("user", "hello")
+    SubjectSecret.create("subjects.secret")
     assert run([*command.split(), "--url", url]) != 0
     monkeypatch.setenv("TOOLLEDGER_URL", url)
     assert run(command.split()) != 0
