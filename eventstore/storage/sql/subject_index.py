@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from sqlalchemy import and_, bindparam, delete, exists, func, select
+from sqlalchemy import and_, bindparam, delete, exists, func, or_, select
 from sqlalchemy.sql.expression import literal_column
 
 from eventstore.errors import WrongKey
@@ -45,7 +45,7 @@ class SubjectStatements:
         self.conversations = compiled(dialect, _conversations(), ("at", "subject", "after", "most"))
         names = ("at", "subject", "key", "after", "most")
         self.versions = compiled(dialect, _versions(), names)
-        self.shared = compiled(dialect, _shared(), ("at", "subject", "subject", "after", "most"))
+        self.shared = compiled(dialect, _shared(), ("at", "subject", "subject"))
         self.tenants = compiled(dialect, select(_c.tenant).distinct().order_by(_c.tenant), ())
         self.place = compiled(dialect, _place(), ("at", "key"))
         self.head = compiled(dialect, _head(), ("at", "key"))
@@ -140,30 +140,10 @@ class SqlSubjectIndex:
             if not keys:
                 continue
             others: dict[int, set[int]] = {}
-            for rows in self._pages_of_others(lane, digest):
-                for key, version in rows:
-                    others.setdefault(key, set()).add(version)
+            for key, version in self._rows(self._sql.shared, lane, digest, digest):
+                others.setdefault(key, set()).add(version)
             for key in keys:
                 yield self._tagged(lane, key, digest, others.get(key, set()))
-
-    def _pages_of_others(self, lane: int, digest: bytearray) -> Iterator[list[Any]]:
-        """Yield the tags of others in the conversations of a subject: keys and versions.
-
-        A page ends with whole conversations: it is read again with more rows where it has one only.
-        """
-        after, most = 0, self._chunk
-        while True:
-            rows = self._rows(self._sql.shared, lane, digest, digest, after, most)
-            if len(rows) < most:
-                yield rows
-                return
-            last = rows[-1][0]
-            whole = [row for row in rows if row[0] != last]
-            if not whole:
-                most *= 2
-                continue
-            yield whole
-            after, most = whole[-1][0], self._chunk
 
     def _tagged(
         self, lane: int, key: int, digest: bytearray, others: set[int]
@@ -246,20 +226,16 @@ def _versions() -> Select[*tuple[Any, ...]]:
 
 
 def _shared() -> Select[*tuple[Any, ...]]:
-    """Return the tags of others in the conversations of a subject."""
-    own = subjects.alias("own").c
+    """Return the tags of others on events of a subject: one look through those of the lane."""
+    own, whole = subjects.alias("own").c, literal_column(str(WHOLE))
     has_own = exists().where(
         own.lane == _s.lane,
         own.subject == bindparam("subject"),
         own.conversation == _s.conversation,
+        or_(own.version == _s.version, own.version == whole, _s.version == whole),
     )
-    rows = select(_s.conversation, _s.version).where(
-        _s.lane == bindparam("at"),
-        _s.subject != bindparam("subject"),
-        has_own,
-        _s.conversation > bindparam("after"),
-    )
-    return _page(rows.order_by(_s.conversation, _s.version))
+    other = and_(_s.lane == bindparam("at"), _s.subject != bindparam("subject"))
+    return select(_s.conversation, _s.version).where(other, has_own).distinct()
 
 
 def _place() -> Select[*tuple[Any, ...]]:
