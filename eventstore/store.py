@@ -16,7 +16,7 @@ from eventstore.errors import StorageError
 from eventstore.session import DEFAULT_SETTINGS, LogSession, SessionSettings
 from eventstore.storage.interface import Damage, Storage
 from eventstore.storage.verification import verify
-from eventstore.subjects.secret import SubjectSecret, secret_of
+from eventstore.subjects.secret import SubjectSecret, secret_of, subjects_of
 from eventstore.subscriptions.feed import Bookmark, Cursor, Feed
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ class EventStore:
         conversation_id: str,
         *,
         connection: Connection | None = None,
-        subjects: Iterable[str] = (),
+        subjects: str | Iterable[str] = (),
     ) -> Conversation:
         """Return a handle on a conversation; the first append creates it.
 
@@ -174,7 +174,7 @@ class EventStore:
         session: Session = self.session
         if connection is not None:
             session = session.in_transaction(connection)
-        if named := list(subjects):
+        if named := subjects_of(subjects):
             session = session.about(named)
         return Conversation(session, conversation_id)
 

@@ -22,6 +22,7 @@ from eventstore.aio.session import AsyncLogSession
 from eventstore.domain.events import Recorded
 from eventstore.storage.interface import Damage
 from eventstore.store import EventStore, check_conversation_id
+from eventstore.subjects.secret import subjects_of
 from eventstore.subscriptions.feed import Cursor
 from eventstore.subscriptions.sources import StoreSource
 from eventstore.subscriptions.subscription import Subscription
@@ -145,7 +146,7 @@ class AsyncEventStore:
         conversation_id: str,
         *,
         connection: AsyncConnection | None = None,
-        subjects: Iterable[str] = (),
+        subjects: str | Iterable[str] = (),
     ) -> AsyncConversation:
         """Return a handle on a conversation; the first append creates it.
 
@@ -157,7 +158,7 @@ class AsyncEventStore:
         session: AsyncSession = self.session
         if connection is not None:
             session = session.in_transaction(connection)
-        if named := list(subjects):
+        if named := subjects_of(subjects):
             session = session.about(named)
         return AsyncConversation(session, conversation_id)
 

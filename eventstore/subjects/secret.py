@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterable
 from hashlib import blake2b
 from pathlib import Path
 
@@ -120,6 +121,11 @@ def check_private(path: str | os.PathLike[str]) -> None:
 def secret_of(given: SubjectSecret | str | os.PathLike[str]) -> SubjectSecret:
     """Return the secret that a caller passed, or the path of."""
     return given if isinstance(given, SubjectSecret) else SubjectSecret.read(given)
+
+
+def subjects_of(given: str | Iterable[str]) -> list[str]:
+    """Return the subjects that a caller passed; a text is one."""
+    return [given] if isinstance(given, str) and given else list(given)
 
 
 def _shown(subject: object) -> str:

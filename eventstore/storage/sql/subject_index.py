@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from sqlalchemy import and_, bindparam, delete, exists, func, or_, select
+from sqlalchemy import Integer, and_, bindparam, delete, exists, func, or_, select
 from sqlalchemy.sql.expression import literal_column
 
 from eventstore.errors import WrongKey
@@ -20,7 +20,7 @@ from eventstore.storage.sql.statements import compiled
 from eventstore.subjects.tags import WHOLE, Tag, TaggedConversation
 
 if TYPE_CHECKING:
-    from sqlalchemy import Select
+    from sqlalchemy import ColumnElement, Select
     from sqlalchemy.engine import Dialect
     from sqlalchemy.engine.interfaces import DBAPICursor
 
@@ -227,7 +227,8 @@ def _versions() -> Select[*tuple[Any, ...]]:
 
 def _shared() -> Select[*tuple[Any, ...]]:
     """Return the tags of others on events of a subject: one look through those of the lane."""
-    own, whole = subjects.alias("own").c, literal_column(str(WHOLE))
+    own = subjects.alias("own").c
+    whole: ColumnElement[int] = literal_column(str(WHOLE), Integer)
     has_own = exists().where(
         own.lane == _s.lane,
         own.subject == bindparam("subject"),

@@ -98,7 +98,7 @@ def test_a_handle_is_about_somebody_wherever_it_goes(url: str) -> None:
     """A dispatcher, asyncio, a host's transaction and a second name add nothing unseen."""
     calls = [FunctionCall("find", {"name": "Ann"}, "1")]
     with EventStore.open(url, subjects=SECRET) as store:
-        chat = store.conversation("blocking", subjects=[ANN])
+        chat = store.conversation("blocking", subjects=ANN)
         Dispatcher(chat, [FunctionTool(find)]).dispatch(chat.turn("", calls))
 
         engine = create_engine(url)
