@@ -224,6 +224,13 @@ class LogSession:
         session.run = _about(self.committer.run, session.tags, self.vault)
         return session
 
+    def on(self, storage: Storage) -> LogSession:
+        """Return a session like this one on another storage, which it closes."""
+        if self.vault is not None:
+            storage.unlock(self.vault)
+        bind, vault = self._bind_to_connection, self.vault
+        return LogSession(storage, self.clock, bind, self.settings, self.prices, self.secret, vault)
+
     def tagged(self, command: Command[T], tags: Sequence[Tag]) -> Command[T]:
         """Return the command whose events have these tags, too, and are encrypted for them."""
         return command.about(tags, self.vault)

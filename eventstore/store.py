@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import chain
 from os import PathLike
 from typing import TYPE_CHECKING, Self
@@ -414,7 +413,6 @@ class EventStore:
 
         return erase(
             self.session,
-            self._of_tenant,
             subject,
             by=by,
             reason=reason,
@@ -422,21 +420,6 @@ class EventStore:
             archives_are_gone=archives_are_gone,
             dry_run=dry_run,
         )
-
-    @contextmanager
-    def _of_tenant(self, tenant: str) -> Generator[LogSession]:
-        """Open the log of another tenant of the same database."""
-        from eventstore.storage.factory import DEFAULT_BUSY_SECONDS, open_storage
-
-        storage = open_storage(self.url, tenant, "full", DEFAULT_BUSY_SECONDS, new=False)
-        clock, settings = self.session.clock, self.session.settings
-        if self.session.vault is not None:
-            storage.unlock(self.session.vault)
-        session = LogSession(storage, clock, _bind_to_connection, settings)
-        try:
-            yield session
-        finally:
-            session.close()
 
     def redactions(self) -> Iterator[Recorded]:
         """Return the events that record redactions, of all conversations, in the feed's order."""

@@ -14,8 +14,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Required, TypedDict, Unpack
 
 import msgspec
@@ -27,17 +27,12 @@ from eventstore.redaction.selection import Selection, selection
 from eventstore.subjects.tags import WHOLE, TaggedConversation
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
     from eventstore.session import LogSession
 
 ROUNDS = 10
 """How often the index is asked again where events about the subject are appended meanwhile."""
 
 RULE = "erase subject"
-
-OpenTenant = Callable[[str], "AbstractContextManager[LogSession]"]
-"""Opens the log of another tenant."""
 
 
 class ErasureSaid(TypedDict, total=False):
@@ -192,14 +187,13 @@ class _Work:
 
 def erase(
     session: LogSession,
-    open_tenant: OpenTenant,
     subject: str,
     *,
     text: str | re.Pattern[str] = "",
     archives_are_gone: bool = False,
     **said: Unpack[Said],
 ) -> Erasure:
-    """Erase a subject; see `EventStore.erase_subject`. `open_tenant` opens the others."""
+    """Erase a subject; see `EventStore.erase_subject`."""
     check_person(said["by"])
     said = {"rule": RULE, **said}
     pattern = selection((), (), (), text, whole=False).text if text else None
@@ -210,7 +204,7 @@ def erase(
 
         def of_tenant(tenant: str) -> LogSession:
             if tenant not in sessions:
-                sessions[tenant] = opened.enter_context(open_tenant(tenant))
+                sessions[tenant] = opened.enter_context(_of_tenant(session, tenant))
             return sessions[tenant]
 
         work = _Work(session, of_tenant, digest, said, archives_are_gone=archives_are_gone)
@@ -222,6 +216,19 @@ def erase(
         return Erasure(conversations)
     notes = (*session.storage.erase(), *_notes(work, conversations))
     return Erasure(conversations, notes, work.key_destroyed, not work.comes_more)
+
+
+@contextmanager
+def _of_tenant(session: LogSession, tenant: str) -> Generator[LogSession]:
+    """Open the log of another tenant of the same database."""
+    from eventstore.storage.factory import DEFAULT_BUSY_SECONDS, open_storage
+
+    storage = open_storage(session.storage.url, tenant, "full", DEFAULT_BUSY_SECONDS, new=False)
+    other = session.on(storage)
+    try:
+        yield other
+    finally:
+        other.close()
 
 
 def tag(

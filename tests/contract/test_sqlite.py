@@ -44,9 +44,7 @@ class TestInMemory(StorageContract, EventStoreContract, SubjectContract):
         return open_storage
 
 
-class TestInAFile(
-    SharedStorageContract, SharedEventStoreContract, SealsContract, SubjectContract
-):
+class TestInAFile(SharedStorageContract, SharedEventStoreContract, SealsContract, SubjectContract):
     """The contract on a file, with few rows at once, so that short tests read many times."""
 
     more_than_a_chunk = 14

@@ -28,7 +28,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from functools import partial
+from functools import cached_property, partial
 from os import getpid
 from typing import TYPE_CHECKING, TypeVar
 
@@ -73,7 +73,6 @@ class SqlStorage:
         self._writer = LogWriter(log, reader, parts.insert)
         self._wait = parts.proof.wait_until_lasting if parts.proof else reader.wait_until_durable
         self.unanswered = UnansweredCommits(log, self._wait)
-        self._subjects: SqlSubjectIndex | None = None  # it takes some ms, and few need it
         self._is_unanswered = False  # the append under way may be stored, and cannot be looked up
         self.tenant = tenant
         self.epoch = log.epoch
@@ -146,9 +145,11 @@ class SqlStorage:
     @property
     def subjects(self) -> SqlSubjectIndex:
         """The index of the persons that events are about; see `Storage.subjects`."""
-        if self._subjects is None:
-            self._subjects = SqlSubjectIndex(self.reader, self._write_beside)
         return self._subjects
+
+    @cached_property
+    def _subjects(self) -> SqlSubjectIndex:
+        return SqlSubjectIndex(self.reader, self._write_beside)  # it takes some ms: few need it
 
     def close(self) -> None:
         """Give up the connections, after the last hint. A second call does nothing."""
