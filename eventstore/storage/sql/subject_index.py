@@ -91,7 +91,7 @@ class SqlSubjectIndex:
 
         def write(cursor: DBAPICursor) -> int:
             self._log.counters.lock(cursor, self._log.keys.lane_of(conversation_id))
-            key = self._log.keys.read(cursor, conversation_id)
+            key = self._log.keys.find(cursor, conversation_id)
             last = 0 if key is None else self._head_of(cursor, key)
             if key is None or max(wanted, default=0) > last:
                 raise ValueError(
