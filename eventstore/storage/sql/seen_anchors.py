@@ -158,7 +158,7 @@ class SeenAnchors:
             self._refuse(lane, str(missing))
         raise StoreCorrupt(
             f"{missing}: the database was replaced by an older copy, or it is behind; nothing was "
-            "written"
+            "written: try again, and if it stays so, see that the right server answers"
         )
 
     def notice(self, cursor: DBAPICursor, lane: int) -> bool:
