@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+import msgspec
+
 from eventstore.domain.redaction import REDACTED
 
 Steps = Sequence[str | int | None]
@@ -74,32 +76,71 @@ def without_text(value: Any, text: re.Pattern[str]) -> bool:
     """Put `REDACTED` wherever a text stands in a payload; return whether it stood anywhere.
 
     The form of the payload stays: its own members have their names, and identifiers their values.
-    In what a model, a tool or a provider wrote, names of members are text, too.
+    In what a model, a tool or a provider wrote, names of members and numbers are text, too. A text
+    that is JSON itself is looked into.
     """
-    found = False
+    return _Cover(text).cover(value)
 
-    def covered(string: str) -> str:
-        nonlocal found
-        cleaned, count = text.subn(REDACTED, string)
-        found = found or count > 0
+
+class _Cover:
+    """Covers a text in a JSON value, and in the JSON that its texts hold."""
+
+    def __init__(self, text: re.Pattern[str]) -> None:
+        self._text = text
+        self._found = False
+        self._depth = 0
+
+    def cover(self, value: Any, *, is_foreign: bool = False) -> bool:
+        """Cover a value in place; return whether the text stood anywhere."""
+        holders: list[tuple[Any, bool]] = [(value, is_foreign)]
+        while holders:
+            holder, is_foreign = holders.pop()
+            if is_foreign and isinstance(holder, dict):
+                self._cover_names(holder)
+            for key, inner in list(_items(holder)):
+                if key in _IDENTIFIERS and not is_foreign:
+                    continue
+                if isinstance(inner, dict | list):
+                    holders.append((inner, is_foreign or key in _FOREIGN))
+                elif isinstance(inner, str):
+                    holder[key] = self._covered(inner)
+                elif is_foreign and _is_number(inner) and self._text.search(str(inner)):
+                    holder[key], self._found = REDACTED, True
+        return self._found
+
+    def _cover_names(self, holder: dict[str, Any]) -> None:
+        for name in list(holder):
+            if (cleaned := self._covered(name)) != name:
+                holder[cleaned] = holder.pop(name)
+
+    def _covered(self, string: str) -> str:
+        inner = _json_in(string) if self._depth < _MOST_NESTED else None
+        if inner is not None:
+            within = _Cover(self._text)
+            within._depth = self._depth + 1
+            if within.cover(inner, is_foreign=True):
+                string, self._found = msgspec.json.encode(inner).decode(), True
+        cleaned, count = self._text.subn(REDACTED, string)
+        self._found = self._found or count > 0
         return cleaned
 
-    holders: list[tuple[Any, bool]] = [(value, False)]
-    while holders:
-        holder, is_foreign = holders.pop()
-        if isinstance(holder, dict) and is_foreign:
-            for name in list(holder):
-                if (cleaned := covered(name)) != name:
-                    holder[cleaned] = holder.pop(name)
-        for key, inner in list(_items(holder)):
-            if key in _IDENTIFIERS and not is_foreign:
-                continue
-            if isinstance(inner, str):
-                holder[key] = covered(inner)
-            elif isinstance(inner, dict | list):
-                holders.append((inner, is_foreign or key in _FOREIGN))
-    return found
 
+def _json_in(string: str) -> Any:
+    """Return the object or list that a text holds as JSON; None for any other text."""
+    if string.lstrip()[:1] not in ("{", "["):
+        return None
+    try:
+        return msgspec.json.decode(string)
+    except (ValueError, RecursionError):  # the errors of msgspec are ValueErrors
+        return None
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+_MOST_NESTED = 4
+"""How deep JSON in a text in JSON is looked into."""
 
 _IDENTIFIERS = frozenset(
     {

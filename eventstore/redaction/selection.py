@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable
 from typing import cast
@@ -65,7 +66,7 @@ def selection(
                 f"path {path!r} leads nowhere: pass for example 'arguments.card', "
                 "'result.rows[*].email' or 'parts[0].text'"
             )
-    pattern = re.compile(re.escape(text)) if isinstance(text, str) else text
+    pattern = _pattern_of(text) if isinstance(text, str) else text
     if text and pattern.search(""):
         raise ValueError(f"text {pattern.pattern!r} is found everywhere: pass a longer one")
     if checked and text:
@@ -76,6 +77,23 @@ def selection(
             "pass versions, calls, paths or a text, or else whole=True for the whole conversation"
         )
     return Selection(frozenset(numbers), names, checked, pattern if text else None)
+
+
+def _pattern_of(text: str) -> re.Pattern[str]:
+    """Return what finds a text as it is, and as JSON writes it in a string, up to twice.
+
+    For texts that hold JSON which is cut off: whole JSON in a text is read, see `members`.
+    """
+    once = _json_forms(text)
+    forms = {text, *once, *(twice for form in once for twice in _json_forms(form))}
+    return re.compile("|".join(map(re.escape, sorted(forms, key=len, reverse=True))))
+
+
+def _json_forms(text: str) -> list[str]:
+    """Return what stands for a text in a JSON string, however its characters are escaped."""
+    escaped = json.dumps(text)[1:-1]
+    in_capitals = re.sub(r"(?<=\\u)[0-9a-f]{4}", lambda code: code[0].upper(), escaped)
+    return [escaped, in_capitals, json.dumps(text, ensure_ascii=False)[1:-1]]
 
 
 def _texts(name: str, values: object) -> tuple[str, ...]:

@@ -419,12 +419,17 @@ def _empty_wal(reader: LogReader) -> tuple[str, ...]:
     path = reader.log.backend.url.database
     if reader.connections.backend.single_connection:
         return ()
-    if not loses_rows(driver().sqlite_version_info):
+    if loses_rows(driver().sqlite_version_info):
+        in_wal = (
+            f"{path}-wal may hold it still: it goes when the last process closes the store; pip "
+            "install 'toolledger[sqlite]' brings a SQLite that can empty it at once"
+        )
+    else:
         ((busy, *_),) = reader.connections.rows("PRAGMA wal_checkpoint(TRUNCATE)")
         if not busy:
             return (COPIES_REMAIN,)
-    in_wal = (
-        f"{path}-wal may hold it still: it goes when the last process closes the store, or with "
-        "the next redaction while no other process reads"
-    )
+        in_wal = (
+            f"{path}-wal holds it still: it goes when the last process closes the store, or with "
+            "the next redaction while no other process reads"
+        )
     return in_wal, COPIES_REMAIN

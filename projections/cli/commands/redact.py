@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Annotated
 
 import msgspec
@@ -94,7 +95,7 @@ def redact(  # noqa: PLR0913 - the options of the command
     if as_json:
         print_json([msgspec.structs.asdict(each) for each in done])
     else:
-        _tell(done, dry_run=dry_run)
+        _tell(done, path or (), dry_run=dry_run)
     if not any(each.versions for each in done):
         raise typer.Exit(1)
 
@@ -112,13 +113,14 @@ def _everywhere(
     return list(found)
 
 
-def _tell(done: list[Redaction], *, dry_run: bool) -> None:
+def _tell(done: list[Redaction], paths: Iterable[str], *, dry_run: bool) -> None:
     said = "would be redacted" if dry_run else "redacted"
     for each in done:
         versions = ", ".join(map(str, each.versions))
         where = f" of {each.conversation_id!r}"
         if not each.versions:
-            say(f"nothing to redact{where}")
+            why = f": none of its events has {' or '.join(paths)}" if paths else ""
+            say(f"nothing to redact{where}{why}")
             continue
         say(f"{plural(len(each.versions), 'event')}{where} {said}: version {versions}")
         if each.guessable:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -372,6 +373,31 @@ def test_a_redaction_holds_what_others_append_meanwhile(
     done = store.redact("chat", by="ann", text=CARD)
     assert CARD not in texts(chat)
     assert max(done.versions) == chat.version - 1
+    assert problems(store) == []
+
+
+NESTED = {"who": "Zoë", "n": 4711, "lines": ['a"b\nc']}
+HIDDEN: dict[str, Any] = {
+    "as it is": NESTED,
+    "JSON in a text": json.dumps(NESTED),
+    "JSON in JSON in a text": {"js": json.dumps({"js": json.dumps(NESTED)})},
+    "JSON in words": f"The answer is {json.dumps(NESTED)}, or so.",
+    "JSON that is cut off": json.dumps({"js": json.dumps(NESTED)})[:-4],
+}
+
+
+@pytest.mark.parametrize("result", HIDDEN.values(), ids=HIDDEN)
+def test_a_text_goes_in_whatever_form_it_is_written(store: EventStore, result: Any) -> None:
+    """Escaped by JSON, once or twice, and as a number."""
+    chat = store.conversation("forms")
+    call = chat.request("find", {"customer": json.dumps(NESTED), "n": 4711})
+    chat.start(call.id)
+    chat.complete(call.id, result)
+    for text in ("Zoë", "4711", 'a"b\nc'):
+        assert store.redact("forms", by="ann", text=text).versions
+    left = "".join(p.payload.decode() for p in store.session.storage.payloads("forms"))
+    for gone in ("Zo", "u00eb", "4711", "nc"):
+        assert gone not in left.replace("function", "").replace("once", "")
     assert problems(store) == []
 
 
