@@ -214,6 +214,13 @@ class Sqlite(Backend):
         return {"creator": lambda: driver().connect(place, uri=True, **options)}
 
     def _prepare(self, connection: Any, entry: ConnectionPoolEntry) -> None:
+        try:
+            self._set_up(connection, entry)
+        except BaseException:
+            connection.close()  # the pool lets go of it as it is
+            raise
+
+    def _set_up(self, connection: Any, entry: ConnectionPoolEntry) -> None:
         connection.isolation_level = None
         cursor = connection.cursor()
         cursor.execute(f"PRAGMA synchronous={_SYNCHRONOUS[self.durability]}")

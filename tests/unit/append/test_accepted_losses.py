@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import pytest
-from sqlalchemy import create_engine
+from sqlalchemy import NullPool, create_engine
 from support.losses import put_back, put_back_on, restored
 from support.pgbouncer import pooled
 from typer.testing import CliRunner
@@ -227,7 +227,7 @@ def in_a_group(store: EventStore) -> None:
 
 def in_a_hosts_transaction(store: EventStore) -> None:
     """Append over a connection of the host's."""
-    engine = create_engine(store.session.storage.url)
+    engine = create_engine(store.session.storage.url, poolclass=NullPool)
     with closing(engine.connect()) as connection:
         store.conversation("chat", connection=connection).append(message("mine"))
 
