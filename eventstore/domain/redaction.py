@@ -127,9 +127,10 @@ def kept_digest(payload: bytes) -> bytes | None:
     if len(digits) not in _DIGITS or not rest:
         return None
     try:
-        return bytes.fromhex(digits.decode())
+        digest = bytes.fromhex(digits.decode())
     except ValueError:
         return None
+    return digest if digest.hex().encode() == digits else None  # not in capitals
 
 
 def parsed_marker(payload: str | bytes) -> Marker | None:

@@ -79,7 +79,7 @@ def without_text(value: Any, text: re.Pattern[str]) -> bool:
     In what a model, a tool or a provider wrote, names of members and numbers are text, too. A text
     that is JSON itself is looked into.
     """
-    return _Cover(text).cover(value)
+    return isinstance(value, dict) and _Cover(text).cover(value)
 
 
 class _Cover:
@@ -120,9 +120,18 @@ class _Cover:
             within._depth = self._depth + 1
             if within.cover(inner, is_foreign=True):
                 string, self._found = msgspec.json.encode(inner).decode(), True
-        cleaned, count = self._text.subn(REDACTED, string)
+        cleaned, count = self._text.subn(_covering, string)
         self._found = self._found or count > 0
         return cleaned
+
+
+def _covering(found: re.Match[str]) -> str:
+    if not found[0]:
+        raise ValueError(
+            f"text {found.re.pattern!r} finds places without a text: pass an expression of what is "
+            "to go"
+        )
+    return REDACTED
 
 
 def _json_in(string: str) -> Any:

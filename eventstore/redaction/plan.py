@@ -20,7 +20,7 @@ import msgspec
 
 from eventstore.domain.codec import DECODERS, decode
 from eventstore.domain.envelopes import is_envelope
-from eventstore.domain.events import ToolApproved, ToolPending, UnknownEvent
+from eventstore.domain.events import SCHEMAS, ToolApproved, ToolPending, UnknownEvent
 from eventstore.domain.redaction import (
     SALTED_DIGEST_BYTES,
     TAGS_WITH_TEXT,
@@ -153,8 +153,7 @@ class _Row:
 
     def _take_all(self, *, named: bool) -> None:
         stored = self._stored
-        is_foreign = type(self._event) is UnknownEvent and not is_marker(stored.payload)
-        if stored.tag not in TAGS_WITH_TEXT and not is_foreign:
+        if stored.tag in SCHEMAS and stored.tag not in TAGS_WITH_TEXT:
             if named:
                 raise RedactionRefused(
                     f"version {self.version} ({stored.tag}) holds identifiers and numbers alone: "

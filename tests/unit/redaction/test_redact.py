@@ -184,6 +184,7 @@ REFUSED: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({}, ValueError, "whole=True"),
     ({"whole": True, "text": "x"}, ValueError, "whole=True"),
     ({"text": re.compile("x*")}, ValueError, "found everywhere"),
+    ({"text": re.compile(r"\b")}, ValueError, "places without a text"),
     ({"paths": ["a..b"]}, ValueError, "'a..b' leads nowhere"),
     ({"paths": ["a"], "text": "x"}, ValueError, "one after the other"),
     ({"calls": [""]}, ValueError, "not empty"),
@@ -411,4 +412,16 @@ def test_identifiers_and_the_form_stay(store: EventStore, text: str) -> None:
     assert {each.id: each.call.name for each in chat.tools.values()} == before
     assert f"word {text}" not in texts(chat)
     assert model_history(chat).render("openai")["messages"]
+    assert problems(store) == []
+
+
+def test_an_event_of_another_program_goes_in_part_and_then_as_a_whole(store: EventStore) -> None:
+    """First a text, then the whole; a payload that is one value stops nothing."""
+    chat = store.conversation("crm")
+    chat.append(UnknownEvent("crm.contact", 1, f'{{"who":"Ann","card":"{CARD}"}}'))
+    chat.append(UnknownEvent("crm.number", 1, "5"))
+    store.redact("crm", by="mia", text=CARD)
+    assert "Ann" in texts(chat)
+    store.redact("crm", by="mia", versions=[1])
+    assert "Ann" not in texts(chat)
     assert problems(store) == []
