@@ -68,6 +68,7 @@ from eventstore.errors import (
     NotAStore,
     OutcomeUnknown,
     RedactionRefused,
+    RuleFailed,
     SchemaTooNew,
     SilentAttempt,
     StorageError,
@@ -104,6 +105,7 @@ if TYPE_CHECKING:
     from eventstore.aio.conversation import AsyncConversation
     from eventstore.aio.reader import AsyncFeed, AsyncFollow
     from eventstore.aio.store import AsyncEventStore
+    from eventstore.detectors import Redact
     from eventstore.dispatch import (
         Approve,
         Ask,
@@ -243,6 +245,7 @@ __all__ = [
     "ProviderErrorKind",
     "Recorded",
     "RecordedStream",
+    "Redact",
     "RedactedPayload",
     "Redaction",
     "RedactionRefused",
@@ -254,6 +257,7 @@ __all__ = [
     "RetryClassifier",
     "RetryPolicy",
     "Revision",
+    "RuleFailed",
     "RunEnded",
     "RunStarted",
     "RunUsage",
@@ -364,6 +368,7 @@ _LAZY = {
     "Prices": "eventstore.policies.prices",
     "ProviderError": "eventstore.agent_errors.errors",
     "ProviderErrorKind": "eventstore.domain.provider_error_kinds",
+    "Redact": "eventstore.detectors",
     "Redaction": "eventstore.redaction.redact",
     "RecordedStream": "eventstore.responses.streams",
     "Reject": "eventstore.dispatch",

@@ -108,6 +108,18 @@ class RedactionRefused(EventStoreError):
     """What is to be redacted must stay for now, or is not there; nothing was redacted."""
 
 
+class RuleFailed(EventStoreError):
+    """A rule of `redact` could not look at a text: nothing was stored. `rule` is its name."""
+
+    def __init__(self, rule: str, how: str) -> None:
+        super().__init__(
+            f"the redaction rule {rule!r} {how}: nothing was stored, as the text may hold what the "
+            "rule is for; mend the rule, so that it takes any text"
+        )
+        self.rule = rule
+        self.how = how
+
+
 class WrongKey(EventStoreError):
     """A secret or a key is not the one that the log was written with."""
 

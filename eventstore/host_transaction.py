@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from eventstore.append.command import Command, PendingAppend
 from eventstore.append.conversation_state import ConversationState
@@ -63,7 +63,8 @@ class ConnectionSession:
             state = ConversationState(name, 0)
         else:
             state = self._store_session.committer.remembered_state(name)
-        pending = PendingAppend(self.clock, self.events, command, state=state)
+        door = self._store_session.committer.door
+        pending = PendingAppend(self.clock, self.events, command, state=state, door=door)
         request = Append(name, state.version, state.as_of, (), pending.rebase, tags=command.tags)
         try:
             (outcome,) = self._opened().append([request])
@@ -108,6 +109,10 @@ class ConnectionSession:
     def tags_of(self, conversation_id: str) -> Sequence[Tag]:
         """Return the tags of a conversation, as the transaction sees them."""
         return self._opened().tags_of(conversation_id)
+
+    def covered(self, value: Any) -> Any:
+        """Return a JSON value as the rules of the store let it be stored."""
+        return self._store_session.covered(value)
 
     def in_transaction(self, connection: Connection) -> NoReturn:
         """Raise `TypeError`: the session has its connection."""

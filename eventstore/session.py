@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from eventstore.append.command import Command
+    from eventstore.append.door import Door
     from eventstore.domain.events import Recorded
     from eventstore.domain.tool import Tool
     from eventstore.policies.prices import Prices
@@ -109,6 +110,14 @@ class Session(Protocol):
         """Return the tags of a conversation: the persons that its events are about."""
         ...
 
+    def covered(self, value: Any) -> Any:
+        """Return a JSON value as the rules of the store let it be stored; see `redact`.
+
+        Raises:
+            RuleFailed: a rule could not look at a text.
+        """
+        ...
+
     def in_transaction(self, connection: Connection) -> Session:
         """Return a session inside the host's transaction on a connection.
 
@@ -169,6 +178,7 @@ class LogSession:
         prices: Prices | None = None,
         secret: SubjectSecret | None = None,
         vault: Vault | None = None,
+        door: Door | None = None,
     ) -> None:
         clock = self.clock = clock or _clock_of(storage)
         self.prices = prices
@@ -179,6 +189,7 @@ class LogSession:
             max_cached_states=settings.max_cached_states,
             recheck_interval=settings.recheck_interval,
             min_shared_wait=settings.min_shared_wait,
+            door=door,
         )
         self.run: Run = self.committer.run
         """Appends what a command decides, and returns its result."""
@@ -228,8 +239,16 @@ class LogSession:
         """Return a session like this one on another storage, which it closes."""
         if self.vault is not None:
             storage.unlock(self.vault)
-        bind, vault = self._bind_to_connection, self.vault
-        return LogSession(storage, self.clock, bind, self.settings, self.prices, self.secret, vault)
+        return LogSession(
+            storage,
+            self.clock,
+            self._bind_to_connection,
+            self.settings,
+            self.prices,
+            self.secret,
+            self.vault,
+            self.committer.door,
+        )
 
     def tagged(self, command: Command[T], tags: Sequence[Tag]) -> Command[T]:
         """Return the command whose events have these tags, too, and are encrypted for them."""
@@ -238,6 +257,11 @@ class LogSession:
     def tags_of(self, conversation_id: str) -> Sequence[Tag]:
         """Return the tags of a conversation: the persons that its events are about."""
         return self.storage.subjects.tags_of(conversation_id)
+
+    def covered(self, value: Any) -> Any:
+        """Return a JSON value as the rules of the store let it be stored."""
+        door = self.committer.door
+        return value if door is None else door.value(value)
 
     @property
     def storage(self) -> Storage:

@@ -7,6 +7,7 @@ from itertools import chain
 from os import PathLike
 from typing import TYPE_CHECKING, Self
 
+from eventstore.append.door import door_of
 from eventstore.conversation import Conversation
 from eventstore.domain.events import Recorded
 from eventstore.domain.fingerprint import parse
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
+    from eventstore.detectors import Redact
     from eventstore.policies.prices import Prices
     from eventstore.redaction.erase import Erasure
     from eventstore.redaction.redact import Redaction
@@ -51,6 +53,7 @@ class EventStore:
         prices: Prices | None = None,
         subjects: SubjectSecret | str | PathLike[str] | None = None,
         keys: SubjectKeys | str | PathLike[str] | None = None,
+        redact: Iterable[Redact] = (),
     ) -> None:
         secret, vault = None if subjects is None else secret_of(subjects), None
         if secret is not None:
@@ -61,7 +64,14 @@ class EventStore:
             vault = vault_of(keys, secret)
             storage.unlock(vault)
         self.session = LogSession(
-            storage, clock, _bind_to_connection, settings, prices, secret, vault
+            storage,
+            clock,
+            _bind_to_connection,
+            settings,
+            prices,
+            secret,
+            vault,
+            door_of(redact),
         )
         """What its handles share; for the package's own use."""
 
@@ -79,6 +89,7 @@ class EventStore:
         prices: Prices | None = None,
         subjects: SubjectSecret | str | PathLike[str] | None = None,
         keys: SubjectKeys | str | PathLike[str] | None = None,
+        redact: Iterable[Redact] = (),
     ) -> Self:
         """Open the store at a database URL; create or upgrade its schema.
 
@@ -100,6 +111,8 @@ class EventStore:
         `Conversation.about`, and found again, see `erase_subject`. With `keys` (the path of a
         `KeyFile`, or `SubjectKeys` of your own) what is appended about a subject is encrypted with
         its own key, and read where that is there; it needs the extra `encrypt`.
+        `redact` are rules (`Redact`; `eventstore.detectors` has ready-made ones) that see all texts
+        before they are stored through this store, and cover what they find.
 
         Raises:
             ValueError: the URL, or another argument, makes no sense.
@@ -116,7 +129,7 @@ class EventStore:
             url, tenant, durability, busy_timeout, new=create, read_only=read_only
         )
         try:
-            return cls(storage, clock, prices=prices, subjects=secret, keys=keys)
+            return cls(storage, clock, prices=prices, subjects=secret, keys=keys, redact=redact)
         except BaseException:
             storage.close()
             raise

@@ -96,6 +96,7 @@ class AsyncLogSession:
                 committer.events,
                 command,
                 monotonic(),
+                door=committer.door,
                 context=copy_context(),
                 future=future,
             )

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncConnection
 
     from eventstore.aio.session import AsyncSession
+    from eventstore.detectors import Redact
     from eventstore.policies.prices import Prices
     from eventstore.redaction.erase import Erasure, ErasureSaid
     from eventstore.redaction.redact import Chosen, Redaction, Said
@@ -117,6 +118,7 @@ class AsyncEventStore:
         prices: Prices | None = None,
         subjects: SubjectSecret | str | PathLike[str] | None = None,
         keys: SubjectKeys | str | PathLike[str] | None = None,
+        redact: Iterable[Redact] = (),
     ) -> Opening:
         """Open the store at a database URL; see `EventStore.open`."""
 
@@ -132,6 +134,7 @@ class AsyncEventStore:
                 prices=prices,
                 subjects=subjects,
                 keys=keys,
+                redact=redact,
             )
             return cls(store)
 

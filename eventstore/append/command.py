@@ -22,6 +22,7 @@ from eventstore.append.conversation_state import (
     detached_copy,
     detached_event,
 )
+from eventstore.append.door import Door
 from eventstore.append.encryption import encrypted, marked
 from eventstore.append.event_ids import event_ids
 from eventstore.append.salts import salts
@@ -127,6 +128,8 @@ class PendingAppend(msgspec.Struct, eq=False):
     """Lock that blocks the calling thread until its append is done, or its turn to lead comes."""
     leads: bool = False
     """Leadership was handed to it."""
+    door: Door | None = None
+    """The rules of the store for what is stored."""
 
     def __repr__(self) -> str:
         # `deque.remove` formats what it does not find: never a caller's values, whose `__repr__`
@@ -199,6 +202,7 @@ class PendingAppend(msgspec.Struct, eq=False):
         if expected is not None and expected != state.version:
             raise VersionConflict(expected, state.version)
         at = state.now = self.clock()
+        state.door = self.door
         events = self.events = command.decide(state, self.look_up)
         given = True
         times: Sequence[int | None] = ()

@@ -19,6 +19,7 @@ import msgspec
 from msgspec import to_builtins
 from msgspec.structs import force_setattr
 
+from eventstore.append.door import Door
 from eventstore.append.last_turn import LastTurn
 from eventstore.append.redactions import Redactions
 from eventstore.append.tool_fold import LookUp
@@ -81,13 +82,15 @@ class ConversationState:
     """The state of one conversation at `version`; `as_of` is a lane position it is current for.
 
     `newest` is the latest time at which an event was recorded, `now` the time of the append that is
-    being decided, by the clock of the store; both are in microseconds since 1970 UTC.
+    being decided, by the clock of the store; both are in microseconds since 1970 UTC. `door` has
+    the rules of the store for what is stored, if there are any.
     """
 
     __slots__ = (
         "as_of",
         "breached",
         "conversation_id",
+        "door",
         "doubtful",
         "known",
         "last_turn",
@@ -107,6 +110,7 @@ class ConversationState:
         self.as_of = as_of
         self.newest = 0
         self.now = 0
+        self.door: Door | None = None
         self.known: set[str] = set()
         """The ids of all calls."""
         self.open: dict[str, Entry] = {}
@@ -278,6 +282,11 @@ class ConversationState:
         """
         if self.unreadable is not None:
             raise _refused_start(self.conversation_id, *self.unreadable)
+
+    def arguments_in_force(self, call_id: str) -> Any:
+        """Return the arguments that an open call would run with; None where there is none."""
+        entry = self.open.get(call_id)
+        return None if entry is None else entry.tool.effective_call.arguments
 
     def tools_of_step(self, step: str, look_up: LookUp) -> list[Tool]:
         """Return the calls that a step of a run made, as they stand."""

@@ -1,7 +1,7 @@
 """`stage_events`: events checked against the state of their conversation, and encoded to be stored.
 
 1. Each event is encoded first, and what is checked is the event as the log will hold it: a JSON
-   value that shares nothing with what the caller passed.
+   value that shares nothing with what the caller passed, without what a rule of the store covers.
 2. It must fit its call as the events before it leave that. One that repeats what is so is left out.
 3. What a tool returned is stored whatever it is, in the nearest form that JSON has. Arguments that
    JSON cannot express are refused, because they would not be what runs.
@@ -71,7 +71,9 @@ def stage_events(  # noqa: PLR0913 - the last ones have names
         IllegalTransition, UnhashableArguments, UnencodableEvent: the state is unchanged.
         StoreCorrupt, SchemaTooNew: a call is to be started, and the conversation has an event
             that cannot be read.
+        RuleFailed: a rule of the store could not look at a text.
     """
+    events = at_door(state, events)
     kept: list[Event] = []
     drafts: list[Draft] = []
     tools: dict[str, Entry] = {}
@@ -124,6 +126,21 @@ def stage_events(  # noqa: PLR0913 - the last ones have names
         )
         kept.append(event)
     return StagedEvents(kept, drafts, tools, state.version)
+
+
+def at_door(state: ConversationState, events: Sequence[Event]) -> Sequence[Event]:
+    """Return events as they may be stored, by the rules of the store.
+
+    Raises:
+        RuleFailed: a rule could not look at a text.
+        UnhashableArguments, UnencodableEvent: they cannot be written as JSON.
+    """
+    if state.door is None:
+        return events
+    stored = [
+        encode_event(event)[:2] if type(event) in STEPS else as_stored(event) for event in events
+    ]
+    return state.door.covered(stored, state.arguments_in_force)
 
 
 def _settled(state: ConversationState, events: Sequence[Any]) -> set[str]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from eventstore.domain.payload_texts import FOREIGN, IDENTIFIERS
 from eventstore.domain.redaction import REDACTED
 
 Steps = Sequence[str | int | None]
@@ -98,10 +99,10 @@ class _Cover:
             if is_foreign and isinstance(holder, dict):
                 self._cover_names(holder)
             for key, inner in list(_items(holder)):
-                if key in _IDENTIFIERS and not is_foreign:
+                if key in IDENTIFIERS and not is_foreign:
                     continue
                 if isinstance(inner, dict | list):
-                    holders.append((inner, is_foreign or key in _FOREIGN))
+                    holders.append((inner, is_foreign or key in FOREIGN))
                 elif isinstance(inner, str):
                     holder[key] = self._covered(inner)
                 elif is_foreign and _is_number(inner) and self._text.search(str(inner)):
@@ -150,19 +151,6 @@ def _is_number(value: object) -> bool:
 
 _MOST_NESTED = 4
 """How deep JSON in a text in JSON is looked into."""
-
-_IDENTIFIERS = frozenset(
-    {
-        *("call_id", "id", "parent_call_id", "parent_conversation_id", "provider_call_id"),
-        *("response_id", "results", "name", "available", "allow", "allowed", "step", "worker"),
-        *("axis", "code", "decision", "kind", "role", "source", "type", "provider", "model"),
-        *("asked", "gate", "hook"),
-    }
-)
-"""Members of payloads whose texts are identifiers, and words of a fixed set."""
-
-_FOREIGN = frozenset({"arguments", "conflict", "data", "details", "native", "result"})
-"""Members of payloads that hold JSON values which others wrote."""
 
 
 def _items(holder: Any) -> Iterable[tuple[Any, Any]]:

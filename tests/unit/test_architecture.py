@@ -19,8 +19,8 @@ MODULES = sorted(
 )
 
 PURE = (
-    r"eventstore/(errors|agent_errors/.*|domain/.*|policies/.*|provider_messages/.*|providers/.*|"
-    r"append/(command|commands/.*|conversation_state|inputs|last_turn|staging|stored_once|tool_fold)|"
+    r"eventstore/(errors|agent_errors/.*|detectors/.*|domain/.*|policies/.*|provider_messages/.*|providers/.*|"
+    r"append/(command|commands/.*|conversation_state|door|inputs|last_turn|staging|stored_once|tool_fold)|"
     r"subscriptions/feed|dispatch/(after_hooks|batch|call_log|decisions|effects|execution|function_tool|"
     r"offers|open_calls|preparation|refusals|resume|workflow)|"
     r"seals/(checkpoints|findings|keys|merkle|notes|proofs)|storage/leaves)\.py"
@@ -57,6 +57,7 @@ DOORS = {
         r"eventstore/(seals/crypto|subjects/vault)\.py|projections/audit/check\.py",
         r"eventstore/subjects/.*",
     ),
+    "phonenumbers": (r"eventstore/detectors/libraries\.py", r".*"),
     "rfc3161_client": (r"eventstore/seals/time_stamps\.py", ""),
     "rich": (r"projections/cli/.*", ""),
     "sqlalchemy": (

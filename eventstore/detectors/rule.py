@@ -1,0 +1,166 @@
+r"""`Redact`: a rule that finds in a text what must not be stored, and covers it; `Rules`: several.
+
+1. What a rule finds is replaced by `[redacted: NAME]`. A rule does not look at what another one has
+   left there, so that a text which was covered stays as it is.
+2. The rules are asked in order; each sees what those before it left.
+3. A text that is a JSON object or list is looked at as that first: its texts, names and whole
+   numbers one by one. Text with escapes (`\u0040`) is looked at without them, too.
+4. A rule is a function of the text alone, and makes the same of the same. A call that is asked for
+   again is only so recognised.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Any, TypeAlias, cast
+
+import msgspec
+
+from eventstore.domain.nesting import nests_too_deeply
+from eventstore.domain.payload_texts import replace_texts
+from eventstore.errors import RuleFailed
+
+Span: TypeAlias = tuple[int, int]
+"""Where a text begins and ends in another one, as in `text[begin:end]`."""
+
+Find: TypeAlias = Callable[[str], str | Iterable[Span] | None]
+"""Returns the text to store, or where what must not be stored is; None if it is nowhere."""
+
+_NAME = re.compile(r"[\w.-][\w .-]{0,62}[\w.-]|[\w.-]")
+_ESCAPE = re.compile(r"\\u([0-9a-fA-F]{4})")
+
+
+class Redact(msgspec.Struct, frozen=True):
+    """A rule: its name, and a compiled expression or a function that finds what is to be covered.
+
+    A function returns where that is, as pairs of begin and end, or else the whole text to store. An
+    expression should take time in proportion to the text: it sees what strangers write.
+    """
+
+    name: str
+    find: re.Pattern[str] | Find
+
+    def __post_init__(self) -> None:
+        """Refuse what is no rule."""
+        name, find = cast("object", self.name), cast("Any", self.find)
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            raise ValueError(
+                f"name is {name!r}: pass letters, digits, '.', '-' and blanks, for example 'email'"
+            )
+        if isinstance(find, re.Pattern):
+            if not isinstance(cast("object", find.pattern), str) or find.search(""):
+                raise ValueError(
+                    f"the expression of rule {name!r} is of bytes, or found everywhere: pass one "
+                    "of text that does not match the empty text"
+                )
+        elif not callable(find):
+            raise TypeError(f"rule {name!r} has {find!r}: pass a compiled expression or a function")
+
+    @property
+    def mark(self) -> str:
+        """What stands in the place of what the rule found."""
+        return f"[redacted: {self.name}]"
+
+    def cover(self, text: str, marks: re.Pattern[str]) -> str:
+        """Return the text without what the rule finds outside of the `marks`.
+
+        Raises:
+            RuleFailed: it raised, or returned what it may not.
+        """
+        how = ""
+        try:
+            found = self._found(text)
+        except Exception as error:  # noqa: BLE001 - told below: its own text may hold the secret
+            found, how = text, f"raised {type(error).__name__}"
+        if how:
+            raise RuleFailed(self.name, how)
+        if isinstance(found, str):
+            return found
+        spans = _outside(found, [match.span() for match in marks.finditer(text)]) if found else ()
+        for begin, end in reversed(spans):
+            text = text[:begin] + self.mark + text[end:]
+        return text
+
+    def _found(self, text: str) -> str | list[Span]:
+        if isinstance(self.find, re.Pattern):
+            return [m.span() for m in self.find.finditer(text) if m.end() > m.start()]
+        found: Any = self.find(text)
+        if isinstance(found, str):
+            found.encode()  # half of a surrogate pair cannot be stored
+            return found
+        spans: list[Span] = []
+        for begin, end in found or ():
+            if not 0 <= begin < end <= len(text):
+                raise ValueError
+            spans.append((int(begin), int(end)))
+        return sorted(spans)
+
+
+def _outside(spans: Iterable[Span], marks: Iterable[Span]) -> list[Span]:
+    """Return spans that do not overlap, without those inside a mark; one that cuts it has it."""
+    merged: list[Span] = []
+    known = list(marks)
+    inside = {span for span in spans for a, b in known if a <= span[0] and span[1] <= b}
+    left = [span for span in spans if span not in inside]
+    cut = [m for m in known if any(a < m[1] and m[0] < b for a, b in left)]
+    for begin, end in sorted([*left, *cut]):
+        if merged and begin < merged[-1][1]:
+            merged[-1] = merged[-1][0], max(end, merged[-1][1])
+        else:
+            merged.append((begin, end))
+    return merged
+
+
+class Rules:
+    """The rules of a store, as one function of a text.
+
+    Raises:
+        TypeError: one is no `Redact`.
+        ValueError: two have one name.
+    """
+
+    def __init__(self, rules: Iterable[Redact]) -> None:
+        self._rules = tuple(rules)
+        for rule in self._rules:
+            if not isinstance(cast("object", rule), Redact):
+                raise TypeError(f"redact has {rule!r}: pass Redact(name, expression or function)")
+        names = [rule.name for rule in self._rules]
+        if len(set(names)) < len(names):
+            raise ValueError(f"redact has two rules of one name in {names}: name each otherwise")
+        self._marks = re.compile("|".join(re.escape(rule.mark) for rule in self._rules) or r"(?!)")
+
+    def cover(self, text: str) -> str:
+        """Return the text to store.
+
+        Raises:
+            RuleFailed: a rule could not look at it.
+        """
+        if text.lstrip()[:1] in ("{", "["):
+            text = self._cover_json(text)
+        text = self._cover_plain(text)
+        if "\\u" in text:
+            plain = _ESCAPE.sub(lambda found: chr(int(found[1], 16)), text)
+            plain = plain.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+            if (covered := self._cover_plain(plain)) != plain:
+                return covered
+        return text
+
+    def cover_json(self, value: Any) -> bool:
+        """Cover the texts of a JSON object or list in place; return whether there was any."""
+        return replace_texts(value, self.cover, frozenset(), foreign=True, numbers=True)
+
+    def _cover_plain(self, text: str) -> str:
+        for rule in self._rules:
+            text = rule.cover(text, self._marks)
+        return text
+
+    def _cover_json(self, text: str) -> str:
+        if nests_too_deeply(text):
+            return text
+        try:
+            value = msgspec.json.decode(text)
+        except ValueError:  # the errors of msgspec are ValueErrors
+            return text
+        is_holder = isinstance(value, dict | list)
+        return msgspec.json.encode(value).decode() if is_holder and self.cover_json(value) else text
