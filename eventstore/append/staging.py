@@ -137,10 +137,12 @@ def at_door(state: ConversationState, events: Sequence[Event]) -> Sequence[Event
     """
     if state.door is None:
         return events
-    stored = [
-        encode_event(event)[:2] if type(event) in STEPS else as_stored(event) for event in events
-    ]
-    return state.door.covered(stored, state.arguments_in_force)
+    return state.door.covered([*map(_encoded, events)], state.arguments_in_force)
+
+
+def _encoded(event: Event) -> tuple[Event, bytes]:
+    step = STEPS.get(type(event))
+    return as_stored(event) if step is None else step.encode(event)[:2]
 
 
 def _settled(state: ConversationState, events: Sequence[Any]) -> set[str]:

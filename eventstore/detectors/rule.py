@@ -49,7 +49,8 @@ class Redact(msgspec.Struct, frozen=True):
                 f"name is {name!r}: pass letters, digits, '.', '-' and blanks, for example 'email'"
             )
         if isinstance(find, re.Pattern):
-            if not isinstance(cast("object", find.pattern), str) or find.search(""):
+            pattern = cast("re.Pattern[Any]", find)
+            if not isinstance(pattern.pattern, str) or pattern.search(""):
                 raise ValueError(
                     f"the expression of rule {name!r} is of bytes, or found everywhere: pass one "
                     "of text that does not match the empty text"

@@ -82,18 +82,18 @@ def _raises(text: str) -> str:
     "find", [_raises, lambda _: [(0, 999)], lambda _: [(2, 1)], lambda _: 7, lambda _: "\ud800"]
 )
 def test_a_rule_that_fails_is_named_and_the_text_is_not(find: Any) -> None:
-    """So it is where a rule returns what is no place in the text."""
+    """A rule that returns no places in the text has failed, too."""
     with pytest.raises(RuleFailed) as failed:
         Rules([Redact("own", find)]).cover("hunter22")
     assert failed.value.rule == "own"
-    told = f"{failed.value} {failed.value.__cause__} {failed.value.__context__}"
-    assert "hunter22" not in told
+    shown = f"{failed.value} {failed.value.__cause__} {failed.value.__context__}"
+    assert "hunter22" not in shown
 
 
 @pytest.mark.parametrize(
     ("name", "find"), [("", _raises), ("a]b", _raises), ("a", re.compile("x*")), ("a", "text")]
 )
-def test_what_is_no_rule_is_refused(name: str, find: Any) -> None:
+def test_a_rule_that_makes_no_sense_is_refused(name: str, find: Any) -> None:
     """An expression that is found everywhere would cover nothing, or all."""
     with pytest.raises((TypeError, ValueError)):
         Redact(name, find)

@@ -226,7 +226,7 @@ def test_a_secret_stands_nowhere_whichever_way_it_came(
     check_covered(path, url)
 
 
-def test_so_it_is_for_asyncio(path: Path, url: str) -> None:
+def test_appends_of_asyncio_are_covered(path: Path, url: str) -> None:
     """The appends of tasks go the same way."""
 
     async def run() -> None:
@@ -241,7 +241,7 @@ def test_so_it_is_for_asyncio(path: Path, url: str) -> None:
     check_covered(path, url)
 
 
-def test_so_it_is_in_a_transaction_of_the_host(path: Path, url: str) -> None:
+def test_appends_in_a_transaction_of_the_host_are_covered(path: Path, url: str) -> None:
     """Events inside of a host's transaction are covered, too."""
     with closing(EventStore.open(url, redact=[RULE])) as store:
         engine = create_engine(url)
@@ -251,7 +251,7 @@ def test_so_it_is_in_a_transaction_of_the_host(path: Path, url: str) -> None:
     check_covered(path, url)
 
 
-def test_so_it_is_for_files_of_other_tools(tmp_path: Path, path: Path, url: str) -> None:
+def test_imported_files_of_other_tools_are_covered(tmp_path: Path, path: Path, url: str) -> None:
     """An importer appends through the store."""
     file = tmp_path / "messages.json"
     file.write_text(json.dumps([{"role": "user", "content": CODE}, of_openai()]))
@@ -265,8 +265,8 @@ def _raise(text: str) -> None:
         raise ValueError(text)
 
 
-def test_where_a_rule_fails_nothing_of_the_text_is_stored(path: Path, url: str) -> None:
-    """What is said is refused, and what was done is stored without the text."""
+def test_nothing_of_a_text_is_stored_where_a_rule_fails(path: Path, url: str) -> None:
+    """A message is refused; a result is stored without the text."""
     with closing(EventStore.open(url, redact=[Redact("own", _raise)])) as store:
         chat = store.conversation("chat")
         with pytest.raises(RuleFailed, match="'own' raised ValueError") as refused:
@@ -282,8 +282,8 @@ def test_where_a_rule_fails_nothing_of_the_text_is_stored(path: Path, url: str) 
     assert b"4711" not in bytes_of(path)
 
 
-def test_calls_that_differ_in_what_is_covered_alone_are_equal(url: str) -> None:
-    """What counts are the arguments of the log, because those run."""
+def test_calls_are_equal_that_differ_only_in_a_covered_text(url: str) -> None:
+    """The arguments of the log count, because those run."""
     with closing(EventStore.open(url, redact=[RULE])) as store:
         chat = store.conversation("chat")
         first, second = chat.request("pay", {"to": CODE}), chat.request("pay", {"to": "ZX-1-QQ"})
@@ -292,8 +292,8 @@ def test_calls_that_differ_in_what_is_covered_alone_are_equal(url: str) -> None:
         assert chat.request("pay", {"to": CODE}, "c3") == third
 
 
-def test_who_decided_is_not_covered_and_what_has_no_text_is_not_looked_at() -> None:
-    """Ids, names of tools and of persons, and the bytes of images stay."""
+def test_identifiers_persons_who_decided_and_images_stay() -> None:
+    """A rule that finds every text does not change what an event is."""
     words = Redact("any", re.compile(r".{2,}"))
     with closing(EventStore.open("sqlite://", redact=[words])) as store:
         chat = store.conversation("chat")
