@@ -9,11 +9,12 @@ from typing import Final
 
 import eventstore
 import projections
-from eventstore import engines, providers, seals, testing
+from eventstore import detectors, engines, providers, seals, testing
 
 PUBLIC: Final[tuple[ModuleType, ...]] = (
     eventstore,
     projections,
+    detectors,
     engines,
     providers,
     seals,

@@ -24,7 +24,7 @@ from eventstore.domain.redaction import is_marker
 from eventstore.errors import RuleFailed
 
 if TYPE_CHECKING:
-    from eventstore.detectors import Redact, Rules
+    from eventstore.detectors.rule import Redact, Rules
 
 ArgumentsInForce = Callable[[str], Any]
 """Returns the arguments of a call that is open; None where there is none."""
@@ -45,7 +45,7 @@ def door_of(redact: Iterable[Redact]) -> Door | None:
     given = tuple(redact)
     if not given:
         return None
-    from eventstore.detectors import Rules  # few stores have rules
+    from eventstore.detectors.rule import Rules  # few stores have rules
 
     return Door(Rules(given))
 

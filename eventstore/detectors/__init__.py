@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from eventstore.detectors.libraries import phone_numbers
 from eventstore.detectors.ready_made import CARD, EMAIL, IBAN, SECRET
-from eventstore.detectors.rule import Find, Redact, Rules, Span
+from eventstore.detectors.rule import Find, Redact, Span
 
 __all__ = [
     "CARD",
@@ -13,7 +13,6 @@ __all__ = [
     "SECRET",
     "Find",
     "Redact",
-    "Rules",
     "Span",
     "phone_numbers",
 ]

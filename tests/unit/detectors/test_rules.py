@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eventstore import Redact, RuleFailed
-from eventstore.detectors import CARD, EMAIL, IBAN, SECRET, Rules, phone_numbers
+from eventstore.detectors import CARD, EMAIL, IBAN, SECRET, phone_numbers
+from eventstore.detectors.rule import Rules
 
 ALL = Rules([EMAIL, CARD, IBAN, SECRET])
 CODE = "ZX-4711-QQ"
