@@ -514,6 +514,7 @@ def samples() -> Iterator[Exception]:
         "IllegalTransition": ("Running", "running", "c1", "why"),
         "UnknownCall": ("c1", "chat"),
         "NoDecision": ("c1", "Failed"),
+        "RuleFailed": ("email", "raised ValueError"),
         "SilentAttempt": ("c1",),
         "UnparsedArguments": ("c1", "{not"),
         "UnhashableArguments": ("$.a", "NaN"),
