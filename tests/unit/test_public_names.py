@@ -9,7 +9,7 @@ import pytest
 
 import eventstore
 import projections
-from eventstore import providers, seals, testing
+from eventstore import detectors, providers, seals, testing
 
 EVENTSTORE = [
     "AgentError",
@@ -408,6 +408,15 @@ SEALS = [
     "seal",
     "seal_problems",
 ]
+
+
+DETECTORS = ["CARD", "EMAIL", "IBAN", "SECRET", "Find", "Redact", "Span", "phone_numbers"]
+
+
+def test_the_public_names_of_the_detectors_are_these() -> None:
+    """`eventstore` itself has `Redact` alone: a program names the rules that it wants."""
+    assert detectors.__all__ == DETECTORS
+    assert all(hasattr(detectors, name) for name in DETECTORS)
 
 
 def test_the_public_names_of_the_seals_are_these() -> None:
