@@ -3,7 +3,7 @@ r"""`Redact`: a rule that finds in a text what must not be stored, and covers it
 1. What a rule finds is replaced by `[redacted: NAME]`. A rule does not look at what another one has
    left there, so that a text which was covered stays as it is.
 2. The rules are asked in order; each sees what those before it left.
-3. A text that is a JSON object or list is looked at as that first: its texts, names and whole
+3. A text that is a JSON object or list is looked at as that first: its texts, names and
    numbers one by one. Text with escapes (`\u0040`) is looked at without them, too.
 4. A rule is a function of the text alone, and makes the same of the same. A call that is asked for
    again is only so recognised.

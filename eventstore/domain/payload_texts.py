@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from collections.abc import Set as AbstractSet
-from typing import Any
+from typing import Any, cast
 
 IDENTIFIERS = frozenset(
     {
@@ -44,8 +44,8 @@ def replace_texts(
     holders: list[tuple[Any, bool]] = [(payload, foreign)]
     while holders:
         holder, is_foreign = holders.pop()
-        if isinstance(holder, dict) and is_foreign and _replace_names(holder, cover):
-            found = True
+        if is_foreign and type(holder) is dict:
+            found = _replace_names(cast("dict[str, Any]", holder), cover) or found
         for key, inner in list(_items(holder)):
             if not is_foreign and _is_spared(holder, key, spared, media=media):
                 continue
@@ -54,7 +54,7 @@ def replace_texts(
                 if (covered := cover(text)) != text:
                     holder[key] = covered
                     found = True
-            elif isinstance(inner, dict | list):
+            elif type(inner) in (dict, list):
                 holders.append((inner, is_foreign or key in FOREIGN))
     return found
 
@@ -87,4 +87,6 @@ def _unused(name: str, holder: dict[str, Any]) -> str:
 
 
 def _items(holder: Any) -> Iterable[tuple[Any, Any]]:
-    return holder.items() if isinstance(holder, dict) else enumerate(holder)
+    if type(holder) is dict:
+        return cast("dict[str, Any]", holder).items()
+    return enumerate(cast("list[Any]", holder))
