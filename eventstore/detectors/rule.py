@@ -48,9 +48,8 @@ class Redact(msgspec.Struct, frozen=True):
             raise ValueError(
                 f"name is {name!r}: pass letters, digits, '.', '-' and blanks, for example 'email'"
             )
-        if isinstance(find, re.Pattern):
-            pattern = cast("re.Pattern[Any]", find)
-            if not isinstance(pattern.pattern, str) or pattern.search(""):
+        if _is_pattern(find):
+            if not isinstance(find.pattern, str) or find.search(""):
                 raise ValueError(
                     f"the expression of rule {name!r} is of bytes, or found everywhere: pass one "
                     "of text that does not match the empty text"
@@ -96,6 +95,10 @@ class Redact(msgspec.Struct, frozen=True):
                 raise ValueError
             spans.append((int(begin), int(end)))
         return sorted(spans)
+
+
+def _is_pattern(find: object) -> bool:
+    return isinstance(find, re.Pattern)
 
 
 def _outside(spans: Iterable[Span], marks: Iterable[Span]) -> list[Span]:
