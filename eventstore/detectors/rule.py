@@ -12,7 +12,8 @@ r"""`Redact`: a rule that finds in a text what must not be stored, and covers it
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias, cast
 
 import msgspec
@@ -78,9 +79,11 @@ class Redact(msgspec.Struct, frozen=True):
         if isinstance(found, str):
             return found
         spans = _outside(found, [match.span() for match in marks.finditer(text)]) if found else ()
-        for begin, end in reversed(spans):
-            text = text[:begin] + self.mark + text[end:]
-        return text
+        left, at = list[str](), 0
+        for begin, end in spans:
+            left += (text[at:begin], self.mark)
+            at = end
+        return "".join([*left, text[at:]])
 
     def _found(self, text: str) -> str | list[Span]:
         if isinstance(self.find, re.Pattern):
@@ -101,14 +104,25 @@ def _is_pattern(find: object) -> bool:
     return isinstance(find, re.Pattern)
 
 
-def _outside(spans: Iterable[Span], marks: Iterable[Span]) -> list[Span]:
-    """Return spans that do not overlap, without those inside a mark; one that cuts it has it."""
+def _outside(spans: Iterable[Span], marks: Sequence[Span]) -> list[Span]:
+    """Return spans that do not overlap, without those inside a mark; one that cuts it has it.
+
+    Both are given in the order of their places, and marks do not overlap.
+    """
+    begins, ends = [begin for begin, _ in marks], [end for _, end in marks]
+    left: list[Span] = []
+    for begin, end in _merged(spans):
+        first, after = bisect_right(ends, begin), bisect_left(begins, end)
+        if first == after:
+            left.append((begin, end))
+        elif begin < begins[first] or ends[first] < end:
+            left.append((min(begin, begins[first]), max(end, ends[after - 1])))
+    return _merged(left)
+
+
+def _merged(spans: Iterable[Span]) -> list[Span]:
     merged: list[Span] = []
-    known = list(marks)
-    inside = {span for span in spans for a, b in known if a <= span[0] and span[1] <= b}
-    left = [span for span in spans if span not in inside]
-    cut = [m for m in known if any(a < m[1] and m[0] < b for a, b in left)]
-    for begin, end in sorted([*left, *cut]):
+    for begin, end in spans:
         if merged and begin < merged[-1][1]:
             merged[-1] = merged[-1][0], max(end, merged[-1][1])
         else:

@@ -73,16 +73,19 @@ def _replace_names(holder: dict[str, Any], cover: Callable[[str], str]) -> bool:
         return False
     members = list(holder.values())
     holder.clear()
+    numbers: dict[str, int] = {}
     for name, member in zip(names, members, strict=True):
-        holder[_unused(name, holder)] = member
+        holder[_unused(name, holder, numbers)] = member
     return True
 
 
-def _unused(name: str, holder: dict[str, Any]) -> str:
-    number, unused = 1, name
+def _unused(name: str, holder: dict[str, Any], numbers: dict[str, int]) -> str:
+    """Return the name with a number that no member has; `numbers` are the last ones given."""
+    number, unused = numbers.get(name, 1), name
     while unused in holder:
         number += 1
         unused = f"{name} {number}"
+    numbers[name] = number
     return unused
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
+from time import process_time
 from typing import Any
 
 import pytest
@@ -73,6 +75,29 @@ def test_nothing_is_left_of_what_a_rule_finds_however_deep(
     once = json.dumps(holder)
     assert CODES.cover_json(holder) is False
     assert json.dumps(holder) == once
+
+
+@pytest.mark.parametrize(
+    "text_of",
+    [
+        lambda count: "[redacted: card] 4111 1111 1111 1111 " * count,
+        lambda count: "DE89 3704 0044 0532 0130 00 ann@example.com " * count,
+        lambda count: json.dumps({f"{n}@example.com": "sk_live_abcdefgh" for n in range(count)}),
+    ],
+    ids=["marks", "spans", "names"],
+)
+def test_a_text_full_of_what_is_covered_takes_time_in_proportion(
+    text_of: Callable[[int], str],
+) -> None:
+    """A stranger may write it, with marks and equal names: eight times the text, under 20 times."""
+
+    def seconds(text: str) -> float:
+        begin = process_time()
+        ALL.cover(text)
+        return process_time() - begin
+
+    few, many = (min(seconds(text_of(count)) for _ in range(3)) for count in (500, 4000))
+    assert many < 20 * few
 
 
 def _raises(text: str) -> str:
