@@ -16,6 +16,7 @@ from eventstore.attempt import Attempt, CurrentAttempt, current_attempt
 from eventstore.conversation import Conversation
 from eventstore.domain.calls import FunctionCall, FunctionResponse
 from eventstore.domain.decision_errors import ApprovalExpired, CallChanged, CallUnderWay
+from eventstore.domain.detached import EventsArchived, EventsRestored
 from eventstore.domain.events import (
     Event,
     GateAnswer,
@@ -58,6 +59,7 @@ from eventstore.domain.statuses import (
 from eventstore.domain.tool import Tool
 from eventstore.domain.usage import Usage
 from eventstore.errors import (
+    ConversationArchived,
     CursorLost,
     EventStoreError,
     IllegalTransition,
@@ -153,6 +155,10 @@ if TYPE_CHECKING:
     from eventstore.redaction.redact import Redaction
     from eventstore.responses.streams import AsyncRecordedStream, RecordedStream, recording
     from eventstore.responses.usage_budget import AsyncUsageBudget, UsageBudget
+    from eventstore.retention.check import ArchiveProblem
+    from eventstore.retention.restore import Restored
+    from eventstore.retention.retain import Retention
+    from eventstore.storage.interface import Archived
     from eventstore.subjects.key_file import KeyFile
     from eventstore.subjects.keys import SubjectKey, SubjectKeys
     from eventstore.subjects.secret import SubjectSecret
@@ -164,6 +170,8 @@ __all__ = [
     "ApprovalExpired",
     "Approve",
     "Approved",
+    "ArchiveProblem",
+    "Archived",
     "Ask",
     "AsyncAttempt",
     "AsyncConversation",
@@ -183,6 +191,7 @@ __all__ = [
     "ConfigError",
     "ContextOverflow",
     "Conversation",
+    "ConversationArchived",
     "ConversationCursor",
     "CurrentAttempt",
     "Cursor",
@@ -201,6 +210,8 @@ __all__ = [
     "Event",
     "EventStore",
     "EventStoreError",
+    "EventsArchived",
+    "EventsRestored",
     "Failed",
     "Failure",
     "FatalToolError",
@@ -252,7 +263,9 @@ __all__ = [
     "Reject",
     "Rejected",
     "Replace",
+    "Restored",
     "ResultLimits",
+    "Retention",
     "RetryClass",
     "RetryClassifier",
     "RetryPolicy",
@@ -370,6 +383,10 @@ _LAZY = {
     "ProviderErrorKind": "eventstore.domain.provider_error_kinds",
     "Redact": "eventstore.detectors",
     "Redaction": "eventstore.redaction.redact",
+    "ArchiveProblem": "eventstore.retention.check",
+    "Archived": "eventstore.storage.interface",
+    "Restored": "eventstore.retention.restore",
+    "Retention": "eventstore.retention.retain",
     "RecordedStream": "eventstore.responses.streams",
     "Reject": "eventstore.dispatch",
     "Replace": "eventstore.dispatch",

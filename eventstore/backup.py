@@ -18,10 +18,18 @@ from eventstore.errors import VersionConflict
 from eventstore.storage.interface import Append, Draft
 
 if TYPE_CHECKING:
+    from eventstore.retention import ArchiveLine
     from eventstore.session import LogSession
     from eventstore.storage.migrations import Progress
 
-__all__ = ["StoredEvent", "backup", "permissions_of", "restore_events", "stored_events"]
+__all__ = [
+    "StoredEvent",
+    "archived_event",
+    "backup",
+    "permissions_of",
+    "restore_events",
+    "stored_events",
+]
 
 
 def backup(url: str, path: str | Path, progress: Progress | None = None) -> None:
@@ -127,6 +135,26 @@ def _stored_event(recorded: Recorded) -> StoredEvent:
             call_id = getattr(event, "call_id", None)
             return StoredEvent(replace(recorded, event=event, call_id=call_id), stored)
     return StoredEvent(recorded)
+
+
+def archived_event(line: ArchiveLine) -> StoredEvent:
+    """Return the event of a line of an archive, with all that is stored of it."""
+    event: Any = decode(line.tag, line.schema, line.payload)
+    recorded = Recorded(
+        line.lane,
+        line.position,
+        line.conversation_id,
+        line.version,
+        line.event_id,
+        line.recorded_at,
+        line.call_id,
+        line.fingerprint,
+        event,
+        line.occurred_at,
+    )
+    if line.stored is None:
+        return StoredEvent(recorded)
+    return StoredEvent(recorded, UnknownEvent(line.tag, line.schema, line.stored.payload))
 
 
 def restore_events(store: _Store, events: Sequence[StoredEvent]) -> None:

@@ -15,6 +15,7 @@
     ├── NonResolvedToolError     a call without an answer where one is needed
     ├── RedactionRefused         what is to be redacted must stay, or is not there
     ├── WrongKey                 a secret or a key is not the one that the log was written with
+    ├── ConversationArchived     the events of the conversation are in an archive
     └── StorageError             the database refused
         ├── StoreClosed          used after close()
         ├── StoreBusy            another writer kept the lock too long
@@ -122,6 +123,24 @@ class RuleFailed(EventStoreError):
 
 class WrongKey(EventStoreError):
     """A secret or a key is not the one that the log was written with."""
+
+
+class ConversationArchived(EventStoreError):
+    """The conversation was archived: its events up to `version` are in a file, the `place`.
+
+    `archived_at` is the time in microseconds since 1970 UTC. Nothing is appended to it, and its id
+    is not used again, until `toolledger restore` has brought its events back.
+    """
+
+    def __init__(self, conversation_id: str, version: int, archived_at: int, place: str) -> None:
+        super().__init__(
+            f"conversation {conversation_id!r} was archived up to version {version} in {place}: "
+            f"run `toolledger restore {place}` to have it back, or begin another conversation"
+        )
+        self.conversation_id = conversation_id
+        self.version = version
+        self.archived_at = archived_at
+        self.place = place
 
 
 class UnknownCall(EventStoreError, LookupError):

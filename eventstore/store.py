@@ -12,7 +12,8 @@ from eventstore.conversation import Conversation
 from eventstore.domain.events import Recorded
 from eventstore.domain.fingerprint import parse
 from eventstore.domain.redaction import PayloadsRedacted
-from eventstore.errors import StorageError
+from eventstore.errors import ConversationArchived, StorageError
+from eventstore.retention.methods import Retains
 from eventstore.session import DEFAULT_SETTINGS, LogSession, SessionSettings
 from eventstore.storage.interface import Damage, Storage
 from eventstore.storage.verification import verify
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from eventstore.subscriptions.waiting import StopSignal
 
 
-class EventStore:
+class EventStore(Retains):
     """An append-only log of conversations; safe to share between threads, and across a fork.
 
     Open one with `EventStore.open(url)`. `storage` may be any `Storage`; for `clock` see `open`;
@@ -371,15 +372,23 @@ class EventStore:
 
         Raises:
             RedactionRefused, ValueError: see `redact`.
+            ConversationArchived: raised last, where the events of one are in an archive.
         """
         if not text:
             raise ValueError("text is empty: pass what is to be redacted")
+        archived: ConversationArchived | None = None
         for conversation_id, _ in list(self.conversations()):
-            done = self.redact(
-                conversation_id, by=by, text=text, reason=reason, rule=rule, dry_run=dry_run
-            )
+            try:
+                done = self.redact(
+                    conversation_id, by=by, text=text, reason=reason, rule=rule, dry_run=dry_run
+                )
+            except ConversationArchived as error:
+                archived = archived or error
+                continue
             if done.versions:
                 yield done
+        if archived is not None:
+            raise archived
 
     def tag_subject(
         self, subject: str, conversation_id: str, versions: Iterable[int] | None = None

@@ -30,7 +30,9 @@ from eventstore.subscriptions.waiting import StopSignal
 
 if TYPE_CHECKING:
     import re
+    from datetime import timedelta
     from os import PathLike
+    from pathlib import Path
     from types import TracebackType
 
     from sqlalchemy.ext.asyncio import AsyncConnection
@@ -40,7 +42,12 @@ if TYPE_CHECKING:
     from eventstore.policies.prices import Prices
     from eventstore.redaction.erase import Erasure, ErasureSaid
     from eventstore.redaction.redact import Chosen, Redaction, Said
+    from eventstore.retention.archive_file import ArchiveForm
+    from eventstore.retention.check import ArchiveProblem
+    from eventstore.retention.restore import Restored
+    from eventstore.retention.retain import Retention, Wanted
     from eventstore.seals import Anchor, Seal, SigningKey, VerifierKey
+    from eventstore.storage.interface import Archived
     from eventstore.subjects.keys import SubjectKeys
     from eventstore.subjects.secret import SubjectSecret
 
@@ -259,6 +266,26 @@ class AsyncEventStore:
         return await self.session.call(
             lambda: self._store.seal(key, anchors=anchors, trusted=trusted)
         )
+
+    async def retain(self, keep: str | timedelta, **wanted: Unpack[Wanted]) -> Retention:
+        """Take what is older than `keep` out of the log; see `EventStore.retain`."""
+        return await self.session.call(partial(self._store.retain, keep, **wanted))
+
+    def archived(self) -> AsyncIterator[Archived]:
+        """Return the conversations that are archived; see `EventStore.archived`."""
+        return Reading(self.session, self._store.archived())
+
+    def verify_archives(
+        self, *forms: ArchiveForm, whole: bool = True
+    ) -> AsyncIterator[ArchiveProblem]:
+        """Return what is wrong with the files of archives; see `EventStore.verify_archives`."""
+        return Reading(self.session, self._store.verify_archives(*forms, whole=whole))
+
+    async def restore(
+        self, path: str | Path, *, by: str = "restore", form: ArchiveForm | None = None
+    ) -> Restored:
+        """Bring back the conversations of an archive; see `EventStore.restore`."""
+        return await self.session.call(partial(self._store.restore, path, by=by, form=form))
 
     async def accept_loss(self) -> None:
         """Record that the log was put back to an older state; see `EventStore.accept_loss`."""

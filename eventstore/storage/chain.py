@@ -18,7 +18,10 @@
    which stands for the payload: the chain stays whole without it. The salt is deleted with the
    payload, so that no guess at it can be confirmed; so is the fingerprint where the arguments are
    to be forgotten, of the rows that have a salt.
-7. The digests of the first schema were those of the payloads alone. The digests of events and of
+7. A payload that an archive holds is its digest alone (see `eventstore.domain.detached`). The salt
+   and the fingerprint have gone with it, and the rows that find the event by its fingerprint, or by
+   the id that its caller gave: whatever marks it had then are possible.
+8. The digests of the first schema were those of the payloads alone. The digests of events and of
    conversations are personalized, so that none of one kind is ever one of another.
 
 Why: a digest of the payload alone does not notice one flipped bit in a tag, by which a call that
@@ -31,9 +34,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from struct import Struct, error
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from eventstore.domain.detached import detached_digest
 from eventstore.domain.redaction import SALT_BYTES, SALTED_DIGEST_BYTES, kept_digest
+from eventstore.storage.stored_row import StoredRow
 
 if TYPE_CHECKING:
     from eventstore.storage.interface import Draft
@@ -146,30 +151,6 @@ def chained(previous: bytes, version: int, drafts: Sequence[Draft]) -> list[byte
     return digests
 
 
-class StoredRow(NamedTuple):
-    """An event as it is stored: whatever a damaged row may hold, so of any type."""
-
-    position: int
-    conversation: object
-    version: object
-    event_id: object
-    recorded_at: object
-    occurred_at: object
-    tag: object
-    schema: object
-    fingerprint: object
-    digest: object
-    payload: object
-    previous: object
-    """The digest stored with the event before it."""
-    id_given: object
-    """Its version in the table of given ids, None where that has no row for it."""
-    begins: object
-    """Its version in the index of fingerprints, None where that has no row for it."""
-    salt: object = None
-    """None for a row of an older version, and for a redacted one."""
-
-
 def problems(rows: Iterable[StoredRow], firsts: Mapping[object, bytes]) -> dict[int, str]:
     """Return what is wrong with the rows of a lane, by position.
 
@@ -218,7 +199,13 @@ def digests_of(row: StoredRow, previous: bytes, *, begins: bool, id_given: bool)
     if row.occurred_at is not None:
         flags |= _HAS_OCCURRED_AT
     found: list[bytes] = []
-    for of_payload, all_flags in _payload_digests(payload, salt, mark, flags):
+    archived = detached_digest(payload) if salt is None else None
+    possible = (
+        _payload_digests(payload, salt, mark, flags)
+        if archived is None
+        else _detached_digests(archived, mark, flags)
+    )
+    for of_payload, all_flags in possible:
         times = row.recorded_at, row.occurred_at or 0
         try:
             if len(of_payload) == SALTED_DIGEST_BYTES:
@@ -263,8 +250,18 @@ def _payload_digests(
             yield kept, flags | _HAS_SALT | _HAS_FINGERPRINT | _BEGINS
 
 
+def _detached_digests(digest: bytes, mark: bytes | None, flags: int) -> Iterator[tuple[bytes, int]]:
+    """Yield the digest of a payload that is in an archive, with the marks it may have had."""
+    salted = _HAS_SALT if len(digest) == SALTED_DIGEST_BYTES else 0
+    marked = (0,) if mark is not None or not salted else (0, _HAS_FINGERPRINT)
+    for fingerprint in marked:
+        for begins in (0, _BEGINS):
+            for given in (0, _ID_GIVEN):
+                yield digest, flags | salted | fingerprint | begins | given
+
+
 def stored_digest(payload: object, salt: object, fingerprint: object) -> bytes | None:
-    """Return the digest of a stored payload: of a redacted one, that which its marker keeps.
+    """Return the digest of a stored payload: of one that is not there, the digest that is kept.
 
     It is None where a column holds what no event can have.
     """
@@ -272,7 +269,7 @@ def stored_digest(payload: object, salt: object, fingerprint: object) -> bytes |
     if data is None or (mark is None) != (fingerprint is None):
         return None
     if salt is None:
-        return kept_digest(data) or payload_digest(data)
+        return kept_digest(data) or detached_digest(data) or payload_digest(data)
     return payload_digest(data, random, mark) if random else None
 
 

@@ -18,6 +18,7 @@ from eventstore.subjects.vault import Vault
 
 if TYPE_CHECKING:
     from eventstore.storage.sealable_log import SealableLog
+    from eventstore.storage.stored_row import StoredRow
 
 
 class Draft(msgspec.Struct, frozen=True, gc=False):
@@ -70,14 +71,56 @@ class Rewrite(msgspec.Struct, frozen=True, gc=False):
     fingerprint: bytes | None = None
 
 
+class DetachedPayload(msgspec.Struct, frozen=True, gc=False):
+    """What is stored for a payload that an archive holds, and what is dropped with it.
+
+    `fingerprint` is that of the event, which goes with the payload where it `forgets` it: so where
+    the digest has a salt. `begins` says that the index of fingerprints has a row for the event.
+    """
+
+    version: int
+    payload: bytes
+    fingerprint: bytes | None = None
+    forgets: bool = False
+    begins: bool = False
+
+
+class Detach(msgspec.Struct, frozen=True, gc=False):
+    """All payloads of a conversation up to `version` go: an archive at `place` holds them."""
+
+    version: int
+    archived_at: int
+    place: str
+    payloads: Sequence[DetachedPayload]
+
+
+class AttachedPayload(msgspec.Struct, frozen=True, gc=False):
+    """A payload that comes back from an archive, with all that its event had before."""
+
+    version: int
+    event_id: bytes
+    payload: bytes
+    salt: bytes | None
+    fingerprint: bytes | None
+    begins: bool
+    id_given: bool
+
+
+class Attach(msgspec.Struct, frozen=True, gc=False):
+    """All payloads of an archived conversation come back."""
+
+    payloads: Sequence[AttachedPayload]
+
+
 class Append(msgspec.Struct):
     """Drafts for one conversation, decided on its state at `version`.
 
     `as_of` is the lane position up to which that state is known to be current. A storage decides
     nothing itself: `rebase` takes the events that others have written to the conversation since
     `version` (none is possible), and returns the drafts to store instead. An empty answer is legal.
-    `rewrites` are done in the same transaction, where there are drafts: the record of a redaction.
-    So are `tags` written, which say what persons the drafts are about.
+    `rewrites` are done in the same transaction, where there are drafts: these are the record of a
+    redaction, or of an archive. So are `tags` written, which say what persons the drafts are about.
+    All requests of an append that are `joint` are stored, or none.
     """
 
     conversation_id: str
@@ -85,8 +128,9 @@ class Append(msgspec.Struct):
     as_of: int
     drafts: Sequence[Draft]
     rebase: Callable[[Sequence[Recorded]], Sequence[Draft]]
-    rewrites: Sequence[Rewrite] = ()
+    rewrites: Sequence[Rewrite] | Detach | Attach = ()
     tags: Sequence[Tag] = ()
+    joint: bool = False
 
 
 class Appended(msgspec.Struct, frozen=True, gc=False):
@@ -109,6 +153,56 @@ class Damage(msgspec.Struct, frozen=True, gc=False):
     conversation_id: str | None
     version: int | None
     problem: str
+
+
+class Archived(msgspec.Struct, frozen=True, gc=False):
+    """A conversation whose events up to `version` are in an archive, since when, and where."""
+
+    conversation_id: str
+    version: int
+    archived_at: int
+    place: str
+
+
+class Resting(msgspec.Struct, frozen=True, gc=False):
+    """A conversation, and its last event: its version, tag and time of recording."""
+
+    conversation_id: str
+    version: int
+    recorded_at: int
+    tag: str
+
+
+class Archives(Protocol):
+    """What a storage offers for archives: the conversations of its tenant, as they are stored."""
+
+    def resting(self) -> Iterator[Resting]:
+        """Yield all conversations that are not archived, lane by lane."""
+        ...
+
+    def rows(self, conversation_id: str) -> Iterator[StoredRow]:
+        """Yield the rows of a conversation, in order, in bounded memory."""
+        ...
+
+    def list(self) -> Iterator[Archived]:
+        """Yield the conversations that are archived, lane by lane."""
+        ...
+
+    def find(self, conversation_id: str) -> Archived | None:
+        """Return where a conversation is archived; None where it is not."""
+        ...
+
+    def exclusive(self) -> AbstractContextManager[None]:
+        """Keep every other process from archiving meanwhile.
+
+        Raises:
+            StoreBusy: another one archives now.
+        """
+        ...
+
+    def permissions(self) -> int:
+        """Return the permissions that a file of events may have at most."""
+        ...
 
 
 class Storage(Protocol):
@@ -258,6 +352,11 @@ class Storage(Protocol):
     @property
     def sealable_log(self) -> SealableLog | None:
         """The log of all tenants as it is sealed; None for a storage that keeps no seals."""
+        return None
+
+    @property
+    def archives(self) -> Archives | None:
+        """What it offers for archives; None for a storage that keeps none."""
         return None
 
     @property

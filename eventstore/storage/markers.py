@@ -9,7 +9,7 @@ from eventstore.domain.codec import decode
 from eventstore.domain.redaction import PayloadsRedacted, is_marker, marker_digest, parsed_marker
 
 if TYPE_CHECKING:
-    from eventstore.storage.chain import StoredRow
+    from eventstore.storage.stored_row import StoredRow
 
 _TAG = PayloadsRedacted.tag.encode()
 

@@ -27,12 +27,12 @@ from sqlalchemy.dialects import mysql
 
 from eventstore.storage.brief_locks import lanes_held
 from eventstore.storage.chain import (
-    StoredRow,
     conversation_digest,
     digests_of,
     payload_digest,
     store_digest,
 )
+from eventstore.storage.stored_row import StoredRow
 
 revision = "0002"
 down_revision = "0001"

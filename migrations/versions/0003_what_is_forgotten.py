@@ -24,7 +24,8 @@ from sqlalchemy.dialects import mysql
 
 from eventstore.errors import StorageError
 from eventstore.storage.brief_locks import lanes_held, tried_briefly
-from eventstore.storage.chain import StoredRow, conversation_digest, digests_of, unsalted
+from eventstore.storage.chain import conversation_digest, digests_of, unsalted
+from eventstore.storage.stored_row import StoredRow
 
 revision = "0003"
 down_revision = "0002"

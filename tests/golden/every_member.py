@@ -12,6 +12,8 @@ from eventstore import (
     Document,
     ErrorKind,
     Event,
+    EventsArchived,
+    EventsRestored,
     Failure,
     FunctionCall,
     FunctionResponse,
@@ -309,6 +311,11 @@ REDACTED_IN_ORIGIN = PayloadsRedacted(
     origin="support-1",
 )
 
+ARCHIVED = (
+    EventsArchived(by="nightly", version=7, place="/archive/a.jsonl", rule="keep 6 months"),
+    EventsRestored(by="mia", version=7),
+)
+
 LATER: tuple[Event, ...] = (
     SKIPPED,
     PAUSED,
@@ -329,5 +336,6 @@ LATER: tuple[Event, ...] = (
     OF_A_STEP,
     REDACTED,
     REDACTED_IN_ORIGIN,
+    *ARCHIVED,
 )
 """Events with the members that came after the first golden log."""

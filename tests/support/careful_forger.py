@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from eventstore.storage.chain import StoredRow, conversation_digest, digests_of
+from eventstore.storage.chain import conversation_digest, digests_of
+from eventstore.storage.stored_row import StoredRow
 
 ROWS = """
     SELECT e.position, e.conversation, e.version, e.event_id, e.recorded_at, e.occurred_at,

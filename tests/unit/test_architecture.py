@@ -92,6 +92,7 @@ FACES = {
     "eventstore.backup",
     "eventstore.migrate",
     "eventstore.providers",
+    "eventstore.retention",
     "eventstore.seals",
 }
 """Modules of which the read side takes the names in `__all__`."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from inspect import signature
 from math import ceil
 from typing import Any
@@ -30,6 +31,7 @@ from eventstore.storage import migrations
 from eventstore.storage.brief_locks import lift_time_limits
 from eventstore.storage.interface import Draft
 from eventstore.storage.mysql.durable_reads import DurableReader
+from eventstore.storage.sql.archiving_lock import held
 from eventstore.storage.sql.log import Log
 from eventstore.storage.sql.parts import COPIES_REMAIN, Parts
 from eventstore.storage.sql.reader import LogReader
@@ -39,6 +41,9 @@ from eventstore.storage.sql.storage import SqlStorage
 
 _LOCK = "CONCAT('toolledger/', LEFT(SHA2(DATABASE(), 256), 32))"
 """The name of the lock for schema changes, unique in the whole server."""
+
+_ARCHIVING_LOCK = "CONCAT('toolledger/a/', LEFT(SHA2(DATABASE(), 256), 32))"
+"""The name of the lock for archiving."""
 
 _LOST = frozenset(
     {
@@ -111,6 +116,14 @@ VERSIONS_REMAIN = (
 
 def _remains(_: LogReader) -> tuple[str, ...]:
     return VERSIONS_REMAIN, COPIES_REMAIN
+
+
+def _take_archiving_lock(connection: Connection) -> bool:
+    """Take a named lock, which ends with the connection."""
+    return bool(connection.exec_driver_sql(f"SELECT GET_LOCK({_ARCHIVING_LOCK}, 0)").scalar())
+
+
+_exclusive = partial(held, take=_take_archiving_lock)
 
 
 class Mysql(Server):
@@ -196,7 +209,11 @@ class Mysql(Server):
             reader: Callable[[Log], LogReader] = lambda log: DurableReader(log, self)  # noqa: E731
         else:
             reader = LogReader
-        return SqlStorage(self, tenant, lambda log: Parts(reader(log), erase=_remains))
+        return SqlStorage(
+            self,
+            tenant,
+            lambda log: Parts(reader(log), erase=_remains, exclusive=_exclusive),
+        )
 
     def weak_durability(self, connection: Connection) -> tuple[str, str] | None:
         """Return a weak setting of InnoDB's log or of the binary log, which recovers commits."""

@@ -34,6 +34,7 @@ from eventstore.storage.postgresql.replication import (
 )
 from eventstore.storage.postgresql.single_statement import PostgresqlSingleStatement
 from eventstore.storage.postgresql.standby_proof import StandbyProof
+from eventstore.storage.sql.archiving_lock import held
 from eventstore.storage.sql.parts import COPIES_REMAIN, Parts
 from eventstore.storage.sql.reader import LogReader
 from eventstore.storage.sql.server import CONNECT_SECONDS, Server
@@ -51,6 +52,9 @@ if TYPE_CHECKING:
 
 SCHEMA_LOCK = 0x746F6F6C
 """The advisory lock for schema changes, of this database alone."""
+
+ARCHIVING_LOCK = 0x746F6F6D
+"""The advisory lock for archiving, of this database alone."""
 
 MIN_CONNECT_SECONDS = 2
 """The least time that libpq waits for a connection."""
@@ -114,6 +118,20 @@ VERSIONS_REMAIN = (
 
 def _remains(_: LogReader) -> tuple[str, ...]:
     return VERSIONS_REMAIN, COPIES_REMAIN
+
+
+def _take_archiving_lock(connection: Connection) -> bool:
+    """Take an advisory lock in a transaction, so that a pooler keeps the session for it.
+
+    The transaction reads and writes nothing: it keeps no old rows from being cleared away.
+    """
+    connection.exec_driver_sql("BEGIN")
+    connection.exec_driver_sql("SET LOCAL idle_in_transaction_session_timeout = 0")
+    taken = connection.exec_driver_sql(f"SELECT pg_try_advisory_xact_lock({ARCHIVING_LOCK})")
+    return bool(taken.scalar())
+
+
+_exclusive = partial(held, take=_take_archiving_lock)
 
 
 class Postgresql(Server):
@@ -304,7 +322,7 @@ class Postgresql(Server):
         proof = StandbyProof(log, self)
         single = PostgresqlSingleStatement(log, proof)
         hints = Notifications(log)
-        return Parts(LogReader(log), insert_copies, single, proof, hints, _remains)
+        return Parts(LogReader(log), insert_copies, single, proof, hints, _remains, _exclusive)
 
     def error_for(self, error: BaseException) -> tuple[type[StorageError], str]:
         """Look the SQLSTATE up; an error without one is the connection's."""

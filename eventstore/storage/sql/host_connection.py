@@ -17,10 +17,12 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from sqlalchemy import Connection, insert
 from sqlalchemy.exc import SQLAlchemyError
 
+from eventstore.domain.detached import EventsArchived
 from eventstore.domain.fingerprint import slice_of
 from eventstore.errors import StorageError, StoreBusy, StoreCorrupt
 from eventstore.storage.chain import chained, conversation_digest
-from eventstore.storage.interface import Append, Appended, AppendOutcome
+from eventstore.storage.interface import Append, Appended, AppendOutcome, Archived
+from eventstore.storage.sql.archiving import archived_error, not_recorded
 from eventstore.storage.sql.rows import (
     BEFORE_ALL,
     Batch,
@@ -199,10 +201,20 @@ class ConnectionStorage:
             judge, vault = self._storage.reader.problems, self._storage.log.vault
             found = recorded(lane, rows, {key: name}, judge, vault=vault)
             check_first(found)
+            if len(found) != len(rows) or (found and found[-1].event.tag == EventsArchived.tag):
+                self._check_archived(lane, key, name, is_whole=len(found) == len(rows))
             yield from found
             if len(rows) < self._backend.limits.chunk_rows:
                 return
             after = rows[-1].version
+
+    def _check_archived(self, lane: int, key: int, name: str, *, is_whole: bool) -> None:
+        """Raise an error if a conversation is archived, of which this is what was read."""
+        there = self._fetch(self._sql.archived, at=lane, key=key)
+        if there:
+            raise archived_error(Archived(name, *there[0]))
+        if not is_whole:
+            raise not_recorded(name)
 
     def _key(self, lane: int, name: str) -> int | None:
         if not self._is_checked:

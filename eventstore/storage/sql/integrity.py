@@ -19,6 +19,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from eventstore.domain.codec import decode, stored_levels
+from eventstore.domain.detached import EventsArchived, is_detached
 from eventstore.domain.envelopes import is_envelope
 from eventstore.domain.events import ToolApproved, ToolPending
 from eventstore.domain.fingerprint import slice_of
@@ -26,19 +27,22 @@ from eventstore.domain.nesting import nests_too_deeply
 from eventstore.domain.redaction import is_marker
 from eventstore.errors import StoreCorrupt, UnhashableArguments
 from eventstore.storage.chain import (
-    StoredRow,
     conversation_digest,
     is_sound_store,
     row_problem,
 )
+from eventstore.storage.detached_rows import ArchiveRow, DetachedRows, of_rows
 from eventstore.storage.interface import Damage
 from eventstore.storage.markers import Markers
+from eventstore.storage.sql.archives import rows_of
+from eventstore.storage.stored_row import StoredRow
 
 if TYPE_CHECKING:
     from eventstore.domain.calls import FunctionCall
     from eventstore.storage.sql.reader import LogReader
 
 
+ARCHIVED = EventsArchived.tag.encode()
 _TAGS_WITH_CALLS = frozenset({ToolPending.tag.encode(), ToolApproved.tag.encode()})
 
 
@@ -88,6 +92,7 @@ class _LaneCheck:
         self._listed: dict[object, _Listed] = {}
         self._versions: dict[object, object] = {}  # of the conversations, as far as they are read
         self._markers = Markers()
+        self._archives: dict[object, DetachedRows] = {}
 
     def run(self) -> Iterator[Damage]:
         """Yield what is wrong."""
@@ -99,11 +104,14 @@ class _LaneCheck:
             for row in map(StoredRow._make, rows):
                 yield from self._event(row, last)
                 self._markers.take(row)
+                self._take_archived(row)
                 last = row.position
         for key in self._listed.keys() - self._versions.keys():
             yield self._damage(None, key, None, "the conversation is listed, and has no event")
+        yield from self._verify_archives()
         for key, version, problem in self._markers.problems():
-            yield self._damage(None, key, version, problem)
+            if key not in self._archives:  # their events were archived, or came back, meanwhile
+                yield self._damage(None, key, version, problem)
         yield from self._strays()
         yield from self._verify_head(last)
 
@@ -157,6 +165,35 @@ class _LaneCheck:
         lost = "its conversation is not listed: no reader finds it"
         yield self._damage(row.position, key, row.version, lost)
 
+    def _take_archived(self, row: StoredRow) -> None:
+        payload, key = row.payload, row.conversation
+        if not isinstance(payload, bytes | bytearray):
+            return
+        if is_detached(payload) or row.tag == ARCHIVED:
+            self._archives.setdefault(key, DetachedRows()).take(row)
+
+    def _verify_archives(self) -> Iterator[Damage]:
+        listed: dict[object, ArchiveRow] = {}
+        for rows in self._reader.chunks(self._sql.archives, self._lane):
+            listed |= {key: ArchiveRow(*row) for key, *row in rows}
+        for key in listed:
+            self._archives.setdefault(key, DetachedRows())
+        for key, found in self._archives.items():
+            if found.problem(listed.get(key)) is not None:
+                problem = self._archive_problem(key)
+                if problem is not None:
+                    yield self._damage(None, key, None, problem)
+
+    def _archive_problem(self, key: object) -> str | None:
+        """Look again: a conversation may have been archived, or restored, while it was read."""
+        rows = self._reader.connections.rows
+        while True:
+            before = rows(self._sql.archives, self._lane, _before(key), 1)
+            found = of_rows(rows_of(self._reader, self._lane, key))
+            if rows(self._sql.archives, self._lane, _before(key), 1) == before:
+                listed = next((ArchiveRow(*row) for of, *row in before if of == key), None)
+                return found.problem(listed)
+
     def _strays(self) -> Iterator[Damage]:
         for statement, what in (
             (self._sql.stray_marks, "the index of fingerprints"),
@@ -185,6 +222,10 @@ class _LaneCheck:
         return Damage(self._lane, position, name, number, problem)
 
 
+def _before(key: object) -> int:
+    return key - 1 if isinstance(key, int) else 0
+
+
 def _has_its_fingerprint(row: StoredRow) -> bool:
     """Return whether an event with arguments, as it was written, has their fingerprint."""
     tag, payload, schema = row.tag, row.payload, row.schema
@@ -195,10 +236,11 @@ def _has_its_fingerprint(row: StoredRow) -> bool:
     name = tag.decode()
     if (
         is_marker(payload)
+        or is_detached(payload)
         or is_envelope(payload)
         or nests_too_deeply(bytes(payload), stored_levels(name))
     ):
-        return True  # the arguments are gone, or are read as text
+        return True  # the arguments are not here, or are read as text
     event = decode(name, schema, bytes(payload))
     if isinstance(event, ToolPending):
         call: FunctionCall | None = event.call

@@ -19,7 +19,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from eventstore.storage.chain import chained, conversation_digest, event_digest
-from eventstore.storage.interface import Append, Appended, AppendOutcome
+from eventstore.storage.interface import Append, Appended, AppendOutcome, Attach, Detach
+from eventstore.storage.sql.archiving import move
 from eventstore.storage.sql.rows import (
     Batch,
     digest_read,
@@ -50,7 +51,7 @@ Insert: TypeAlias = "Callable[[DBAPICursor, Statements, Sequence[Batch]], None]"
 
 
 class RebaseFailed(Exception):
-    """The transaction of one request ends, because its `rebase` raised `reason`."""
+    """The transaction of one request ends, or of joint ones: its `rebase` raised `reason`."""
 
     def __init__(self, reason: Exception) -> None:
         super().__init__(reason)
@@ -134,9 +135,12 @@ class LogWriter:
         return Appended(lane, version + len(drafts), end)
 
     def _rewrite(self, cursor: DBAPICursor, key: Key, request: Append) -> None:
-        """Put markers in the place of payloads, and delete their salts."""
+        """Put markers in the place of payloads, and delete their salts; or move them."""
         if self._erasing is not None:
             cursor.execute(self._erasing)
+        if isinstance(request.rewrites, Detach | Attach):
+            move(cursor, self._sql, key, request.conversation_id, request.rewrites)
+            return
         for each in request.rewrites:
             at = (*key, each.version)
             cursor.execute(self._sql.redact, (each.marker.decode(), *at))
@@ -245,8 +249,10 @@ class LogWriter:
             group.versions[name] = tail[-1].version
         try:
             drafts = request.drafts = request.rebase(tail)
-        except Exception as error:  # noqa: BLE001 - the outcome of this request alone
-            return error
+        except Exception as error:
+            if request.joint:
+                raise RebaseFailed(error) from error
+            return error  # the outcome of this request alone
         if drafts:
             end = group.ends[lane]
             key = group.keys[name] or self._create(cursor, name, (lane, end + 1), notes)

@@ -12,12 +12,14 @@ from eventstore.domain.codec import AS_STORED, DECODERS, Decoders
 from eventstore.domain.envelopes import Place, is_envelope
 from eventstore.domain.event_headers import HEADER_DECODERS
 from eventstore.domain.fingerprint import render
-from eventstore.errors import StorageError, StoreCorrupt
-from eventstore.storage.chain import StoredRow, conversation_digest, problems
+from eventstore.errors import ConversationArchived, StorageError, StoreCorrupt
+from eventstore.storage.chain import conversation_digest, problems
 from eventstore.storage.interface import StoredPayload
+from eventstore.storage.sql.archiving import refusal
+from eventstore.storage.sql.check_statements import CheckStatements
 from eventstore.storage.sql.rows import BEFORE_ALL, anchors_by_lane, check_first, recorded
-from eventstore.storage.sql.statements import CheckStatements
 from eventstore.storage.sql.transaction_notes import NOWHERE, Anchor
+from eventstore.storage.stored_row import StoredRow
 
 if TYPE_CHECKING:
     from sqlalchemy.engine.interfaces import DBAPICursor
@@ -56,9 +58,14 @@ class LogReader:
     ) -> list[Recorded]:
         """Return the events of a conversation after a version, as a transaction sees them."""
         cursor.execute(self._sql.tail, (*key, after))
+        rows = cursor.fetchall()
         judge = partial(self._problems_on, cursor)
         names = {key[1]: conversation_id}
-        return recorded(key[0], cursor.fetchall(), names, judge, vault=self.log.vault)
+        found = recorded(key[0], rows, names, judge, vault=self.log.vault)
+        refused = refusal(cursor, self._sql, key, conversation_id, found, len(rows))
+        if refused is not None:
+            raise refused
+        return found
 
     def conversation(
         self, conversation_id: str, after: int = 0, decoders: Decoders = DECODERS
@@ -67,21 +74,25 @@ class LogReader:
         after = after or BEFORE_ALL  # an event whose version is damaged must not go unnoticed
         is_first = True
 
-        def read() -> list[Recorded]:
+        def read() -> tuple[list[Recorded], ConversationArchived | None]:
             with self.connections.cursor() as cursor:
                 rows, lane, seen = self._rows_of(cursor, conversation_id, after, is_first=is_first)
                 if not rows:
-                    return []
+                    return [], None
+                key = lane, rows[0][1]
                 judge = partial(self._problems_on, cursor)
-                names = {rows[0][1]: conversation_id}
+                names = {key[1]: conversation_id}
                 found = recorded(lane, rows, names, judge, decoders, self.log.vault)
                 check_first(found)
-                if seen is not None and found[-1].position > seen[0]:
+                refused = refusal(cursor, self._sql, key, conversation_id, found, len(rows))
+                if refused is None and seen is not None and found[-1].position > seen[0]:
                     self._note_seen(found, seen)
-                return found
+                return found, refused
 
         while True:
-            found = self.connections.retrying(read)
+            found, refused = self.connections.retrying(read)
+            if refused is not None:
+                raise refused
             yield from found
             if len(found) < self._limits.chunk_rows:
                 return
@@ -160,13 +171,14 @@ class LogReader:
                 if until is not None:
                     self._check_gapless(lane, position, count, rows)
                 ours = rows if all(names.values()) else [row for row in rows if names[row[1]]]
-                if ours:
-                    some, vault = ours[:left], self.log.vault
-                    yield recorded(lane, some, names, self.problems, decoders, vault)
-                left -= len(ours)
-                if len(rows) < self._limits.chunk_rows:
+                some, vault = ours[:left], self.log.vault
+                page = recorded(lane, some, names, self.problems, decoders, vault) if some else []
+                if page:
+                    yield page
+                left -= len(page)
+                if len(rows) < self._limits.chunk_rows and len(some) == len(ours):
                     break
-                position = rows[-1][0]
+                position = rows[-1][0] if len(some) == len(ours) else some[-1][0]
 
     def _feed_rows(
         self, lane: int, after: int, most: int

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from eventstore.domain.anchors import anchor
 from eventstore.domain.codec import AS_STORED, DECODERS, Decoders, decode, stored_levels
+from eventstore.domain.detached import is_detached
 from eventstore.domain.envelopes import Place, is_envelope
 from eventstore.domain.events import Recorded, UnknownEvent
 from eventstore.domain.fingerprint import PREFIX
@@ -178,8 +179,8 @@ def recorded(
 ) -> list[Recorded]:
     """Return the events of a lane's rows; `names` are the ids of their conversations.
 
-    `judge` says which of those that could not be decoded are damaged. What is encrypted is read
-    with the keys of `vault`.
+    Those whose payloads are in an archive are left out. `judge` says which of those that could not
+    be decoded are damaged. What is encrypted is read with the keys of `vault`.
 
     Raises:
         StoreCorrupt: a row holds what no event can be.
@@ -187,27 +188,24 @@ def recorded(
     """
     # The loop that every event read goes through: nothing is called that need not be.
     found: list[Recorded] = []
-    unknown: list[int] = []
-    hidden: dict[int, _Hidden] | None = None
+    rare: list[tuple[int, _Rare]] = []
     position = None
     try:
         for position, key, version, event_id, at, occurred, tag, schema, mark, payload in rows:
             event: Any
             _ = version + at  # raises TypeError where one of them is not a number
             try:
-                if payload[6] in _MAYBE_MARKER and is_marker(payload) and decoders is not AS_STORED:
+                if payload[6] in _MAYBE_MARKER and _is_no_payload(payload, decoders):
                     raise ValueError  # noqa: TRY301 - it is read below, as few are
                 if len(payload) > SHALLOW_SIZE and nests_too_deeply(payload, stored_levels(tag)):
                     event = decode(tag, schema, payload)
                 else:
                     event = decoders[tag, schema](payload)
             except Exception:  # noqa: BLE001 - an older schema, another's tag, a marker, damage
+                if is_detached(payload):
+                    continue
                 event = decode(tag, schema, payload)
-                if type(event) is UnknownEvent:
-                    unknown.append(len(found))
-                if is_marker(payload) or is_envelope(payload):
-                    hidden = hidden or {}
-                    hidden[len(found)] = tag, schema, payload
+                rare.append((len(found), (tag, schema, payload)))
             found.append(
                 Recorded(
                     lane,
@@ -224,31 +222,41 @@ def recorded(
             )
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise unreadable(lane, position) from error
-    if hidden:
-        _reveal(found, hidden, vault, judge)
-    if unknown:
-        _mark_damaged(lane, found, unknown, judge)
+    if rare:
+        _judge_rare(lane, found, rare, vault, judge)
     return found
 
 
-_Hidden = tuple[str, int, str | bytes]
-"""The tag, the schema and the payload of a row that is redacted or encrypted."""
+_Rare = tuple[str, int, str | bytes]
+"""The tag, the schema and the payload of a row whose event was not decoded at once."""
 
 
-def _reveal(
-    found: list[Recorded], hidden: Mapping[int, _Hidden], vault: Vault | None, judge: Judge
+def _is_no_payload(payload: str | bytes, decoders: Decoders) -> bool:
+    """Return whether something else stands in the place of a payload."""
+    return is_detached(payload) or (is_marker(payload) and decoders is not AS_STORED)
+
+
+def _judge_rare(
+    lane: int,
+    found: list[Recorded],
+    rare: Sequence[tuple[int, _Rare]],
+    vault: Vault | None,
+    judge: Judge,
 ) -> None:
-    """Note the digests of markers, and read what is encrypted, by the places of the events."""
-    for place, row in hidden.items():
+    """Note which events are redacted and which are damaged, and read what is encrypted."""
+    unknown = [place for place, _ in rare if type(found[place].event) is UnknownEvent]
+    for place, row in rare:
         payload = row[2]
         if is_marker(payload):
             stored = payload.encode() if isinstance(payload, str) else bytes(payload)
             found[place] = replace(found[place], redacted=marker_digest(stored))
-        elif type(found[place].event) is not UnknownEvent:  # that is no envelope of this version
+        elif is_envelope(payload) and place not in unknown:  # it is one of this version
             found[place] = _opened(found[place], row, vault, judge)
+    if unknown:
+        _mark_damaged(lane, found, unknown, judge)
 
 
-def _opened(found: Recorded, row: _Hidden, vault: Vault | None, judge: Judge) -> Recorded:
+def _opened(found: Recorded, row: _Rare, vault: Vault | None, judge: Judge) -> Recorded:
     """Return an event that is encrypted as its key has it, or as locked without one."""
     tag, schema, payload = row
     if vault is None:

@@ -43,19 +43,14 @@ if TYPE_CHECKING:
 
     from eventstore.storage.sql.backend import Backend
 
-_e, _c, _l, _f, _i = (
+_e, _c, _l, _f, _i, _a = (
     tables.events.c,
     tables.conversations.c,
     tables.lanes.c,
     tables.fingerprints.c,
     tables.event_ids.c,
+    tables.archives.c,
 )
-_previous = tables.events.alias("previous")
-
-MAX_STRAYS = 1000
-"""Rows of an index without an event that are reported of a lane at most."""
-
-
 _compiled_for: dict[tuple[object, ...], Statements] = {}
 
 
@@ -108,8 +103,8 @@ class Statements:
         self.tag = text(insert(tables.subjects), *tables.subjects.c.keys())
         self.digest = text(_at_version(_e.chain), "at", "key", "version")
         self.event_id = text(_at_version(_e.event_id), "at", "key", "version")
-        self.tail = text(_tail(columns), "at", "key", "after")
-        tail, named, lane = _tail(columns), _named(columns), lane_rows(columns, backend)
+        self.tail = text(conversation_rows(columns), "at", "key", "after")
+        tail, named, lane = conversation_rows(columns), _named(columns), lane_rows(columns, backend)
         self.conversation, self.conversation_known = paged(tail, _e.version, "at", "key", "after")
         self.named, self.named_known = paged(named, _e.version, "at", "at", "tenant", "id", "after")
         self.feed, self.feed_known = paged(lane, _e.position, "at", "after")
@@ -117,6 +112,10 @@ class Statements:
         self.known = text(_known(), "at", "key", "id")
         self.conversations = text(page(_conversations()), "at", "tenant", "after", "most")
         self.insert_store = text(insert(tables.store), *tables.store.c.keys())
+
+    def mark(self, statement: str) -> str:
+        """Return a statement, written with `?`, with the driver's own marks for parameters."""
+        return statement.replace("?", self._mark)
 
     def heads(self, of: Iterable[int], places: Mapping[int, int]) -> str:
         """Return the statement for the positions of some lanes, locked one after the other.
@@ -195,23 +194,6 @@ class Statements:
         )
 
 
-class CheckStatements:
-    """The statements by which stored rows are checked.
-
-    Damaged text may not be text any more, so that all text is read as bytes.
-    """
-
-    def __init__(self, dialect: Dialect, backend: Backend) -> None:
-        def text(statement: ClauseElement, *parameters: str) -> str:
-            return compiled(dialect, statement, parameters)
-
-        self.events = text(page(_checked(backend)), "at", "after", "most")
-        self.conversations = text(page(_checked_conversations(backend)), "at", "after", "most")
-        self.store = text(_checked_store(backend))
-        self.stray_marks = text(_stray(_f, _e.fingerprint == _f.fingerprint), "at")
-        self.stray_ids = text(_stray(_i, _e.event_id == _i.event_id), "at")
-
-
 class HostStatements:
     """The statements of a storage inside a host's transaction."""
 
@@ -240,6 +222,9 @@ class HostStatements:
         _e.conversation == bindparam("key"),
         _e.version == bindparam("version"),
     )
+    archived = select(_a.version, _a.archived_at, _a.place).where(
+        _a.lane == bindparam("at"), _a.conversation == bindparam("key")
+    )
 
     def __init__(self, backend: Backend) -> None:
         conversation = and_(
@@ -253,7 +238,9 @@ class HostStatements:
             .where(_l.lane == bindparam("at"))
         )
         self.head = _head(backend)
-        self.conversation = _tail(_event_columns(backend)).limit(backend.limits.chunk_rows)
+        self.conversation = conversation_rows(_event_columns(backend)).limit(
+            backend.limits.chunk_rows
+        )
 
 
 def _event_columns(backend: Backend) -> tuple[ColumnElement[Any], ...]:
@@ -273,90 +260,12 @@ def _event_columns(backend: Backend) -> tuple[ColumnElement[Any], ...]:
     )
 
 
-def _checked(backend: Backend) -> Rows:
-    """Return what is read to check the events of a lane; see `chain.StoredRow`."""
-    previous = _previous.c
-    columns = (
-        _e.position,
-        _e.conversation,
-        _e.version,
-        _e.event_id,
-        _e.recorded_at,
-        _e.occurred_at,
-        backend.text_as_stored(_e.tag),
-        _e.schema,
-        _e.fingerprint,
-        _e.chain,
-        backend.text_as_stored(_e.payload),
-        previous.chain,
-        _i.version,
-        _f.version,
-        _e.salt,
-    )
-    before = and_(
-        previous.lane == _e.lane,
-        previous.conversation == _e.conversation,
-        previous.version == _e.version - literal_column("1"),
-    )
-    given = and_(
-        _i.lane == _e.lane,
-        _i.conversation == _e.conversation,
-        _i.event_id == _e.event_id,
-        _i.version == _e.version,
-    )
-    marked = and_(
-        _f.lane == _e.lane,
-        _f.fingerprint == _e.fingerprint,
-        _f.conversation == _e.conversation,
-        _f.version == _e.version,
-    )
-    found = (
-        tables.events.outerjoin(_previous, before)
-        .outerjoin(tables.event_ids, given)
-        .outerjoin(tables.fingerprints, marked)
-    )
-    return lane_rows(columns, backend).select_from(found)
-
-
-def _checked_conversations(backend: Backend) -> Rows:
-    return (
-        select(
-            _c.conversation,
-            backend.text_as_stored(_c.tenant),
-            backend.text_as_stored(_c.conversation_id),
-            _c.slice,
-        )
-        .where(_c.lane == bindparam("at"), _c.conversation > bindparam("after"))
-        .order_by(_c.conversation)
-    )
-
-
-def _stray(of: Any, same: ColumnElement[bool]) -> Rows:
-    """Return the rows that find an event by `same`, which their place does not have."""
-    there = and_(
-        _e.lane == of.lane, _e.conversation == of.conversation, _e.version == of.version, same
-    )
-    return (
-        select(of.conversation, of.version)
-        .select_from(of.lane.table.outerjoin(tables.events, there))
-        .where(of.lane == bindparam("at"), _e.version.is_(None))
-        .limit(literal_column(str(MAX_STRAYS)))
-        .offset(FIRST_ROW)
-    )
-
-
 def _at_version(column: ColumnElement[Any]) -> Rows:
     return select(column).where(
         _e.lane == bindparam("at"),
         _e.conversation == bindparam("key"),
         _e.version == bindparam("version"),
     )
-
-
-def _checked_store(backend: Backend) -> Rows:
-    store = tables.store.c
-    epoch = backend.text_as_stored(store.epoch)
-    return select(store.id, epoch, store.lanes, store.created_at, store.digest).order_by(store.id)
 
 
 def insert_event(null: str | None, given: Callable[[str], ColumnElement[Any]]) -> Insert:
@@ -383,7 +292,9 @@ def _advance() -> Update:
 def _payloads(backend: Backend) -> Rows:
     """Return what is read of payloads to redact them; see `StoredPayload`."""
     payload = backend.payload_as_bytes(_e.payload)
-    return _tail((_e.version, _e.tag, _e.schema, payload, _e.fingerprint, _e.salt, _e.event_id))
+    return conversation_rows(
+        (_e.version, _e.tag, _e.schema, payload, _e.fingerprint, _e.salt, _e.event_id)
+    )
 
 
 def _head(backend: Backend, *beside: ColumnElement[Any]) -> Rows:
@@ -399,7 +310,8 @@ def _find() -> Rows:
     )
 
 
-def _tail(columns: Iterable[ColumnElement[Any]]) -> Rows:
+def conversation_rows(columns: Iterable[ColumnElement[Any]]) -> Rows:
+    """Return the events of a conversation after a version, in order."""
     return (
         select(*columns)
         .where(

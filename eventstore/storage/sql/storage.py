@@ -35,6 +35,7 @@ from typing import TYPE_CHECKING, TypeVar
 from eventstore.errors import OutcomeUnknown
 from eventstore.storage.chain import store_digest
 from eventstore.storage.interface import Append, Appended, AppendOutcome, Damage
+from eventstore.storage.sql.archives import SqlArchives
 from eventstore.storage.sql.backend import translated
 from eventstore.storage.sql.connections import backoff_delays
 from eventstore.storage.sql.integrity import verify
@@ -71,6 +72,7 @@ class SqlStorage:
         self._hints = parts.hints
         self._erase = parts.erase
         self._writer = LogWriter(log, reader, parts.insert)
+        self.archives = SqlArchives(parts)
         self._wait = parts.proof.wait_until_lasting if parts.proof else reader.wait_until_durable
         self.unanswered = UnansweredCommits(log, self._wait)
         self._is_unanswered = False  # the append under way may be stored, and cannot be looked up
@@ -179,7 +181,7 @@ class SqlStorage:
                 else:
                     outcomes = list(self._in_one_transaction(requests))
             except RebaseFailed as failed:
-                outcomes = [failed.reason]
+                outcomes = [failed.reason] * len(requests)
             except Exception as error:
                 if self._is_unanswered and not isinstance(error, OutcomeUnknown):
                     reason = str(self.backend.translate(error))

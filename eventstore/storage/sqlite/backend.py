@@ -42,6 +42,7 @@ from eventstore.storage.sql.parts import COPIES_REMAIN, Parts
 from eventstore.storage.sql.pool import IdlePool
 from eventstore.storage.sql.reader import LogReader
 from eventstore.storage.sql.storage import SqlStorage
+from eventstore.storage.sqlite.archiving import exclusive, file_permissions
 from eventstore.storage.sqlite.copying import SqliteConnection, backup
 from eventstore.storage.sqlite.driver import driver, loses_rows
 from eventstore.storage.sqlite.errors import driver_error, system_error
@@ -415,7 +416,14 @@ class Sqlite(Backend):
 
 def _parts(log: Log) -> Parts:
     """Return the parts of a storage in SQLite."""
-    return Parts(LogReader(log), insert_many_rows, SqliteSingleStatement(log), erase=_empty_wal)
+    return Parts(
+        LogReader(log),
+        insert_many_rows,
+        SqliteSingleStatement(log),
+        erase=_empty_wal,
+        exclusive=exclusive,
+        permissions=file_permissions,
+    )
 
 
 def _empty_wal(reader: LogReader) -> tuple[str, ...]:

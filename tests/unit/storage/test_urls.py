@@ -96,6 +96,7 @@ COMMANDS = [
     "replay chat",
     "report chat",
     "restore chat.jsonl",
+    "retain --keep 1d",
     "seal --key seal.key --anchor notes",
     "search text",
     "serve --port 0",
