@@ -11,6 +11,8 @@ from msgspec.structs import replace
 from eventstore import (
     Document,
     Event,
+    EventsArchived,
+    EventsRestored,
     HookRaised,
     Image,
     MessageAdded,
@@ -334,6 +336,15 @@ def _describe_redaction(event: PayloadsRedacted) -> str:
     return f"{what}version {versions}{of} redacted{_actor(event.by)}{rule}{_reason(event.reason)}"
 
 
+def _describe_archived(event: EventsArchived) -> str:
+    rule = f" ({event.rule})" if event.rule else ""
+    return f"up to version {event.version} in {event.place}{_actor(event.by)}{rule}"
+
+
+def _describe_restored(event: EventsRestored) -> str:
+    return f"up to version {event.version}{_actor(event.by)}"
+
+
 def _describe_unknown(event: UnknownEvent) -> str:
     if event.is_redacted:
         return f"schema {event.schema}: {REDACTED}"
@@ -349,6 +360,8 @@ def _reason(reason: str | None) -> str:
 
 
 _DESCRIPTIONS: dict[type[Event], Callable[[Any], str]] = {
+    EventsArchived: _describe_archived,
+    EventsRestored: _describe_restored,
     HookRaised: _describe_raised,
     MessageAdded: _describe_message,
     ModelResponded: response_text,

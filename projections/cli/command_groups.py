@@ -22,6 +22,7 @@ from projections.cli.commands.pytest_ import pytest_
 from projections.cli.commands.redact import redact
 from projections.cli.commands.replay import replay, tail
 from projections.cli.commands.report import report
+from projections.cli.commands.retain import retain
 from projections.cli.commands.seal import prove, seal, seal_key
 from projections.cli.commands.search import search
 from projections.cli.commands.serve import serve
@@ -173,6 +174,11 @@ GROUPS = {
             "toolledger export support-42 --out support-42.jsonl",
         ),
         Listed(restore, "an exported log into a store", "toolledger restore support-42.jsonl"),
+        Listed(
+            retain,
+            "old conversations to an archive, or without content",
+            "toolledger retain --keep '6 months' --to archive",
+        ),
         Listed(
             serve,
             "the whole store as live web pages, with approvals",

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from eventstore import MessageAdded, Recorded, RunEnded
+from eventstore import Conversation, ConversationArchived, MessageAdded, Recorded, RunEnded
 from projections.debugging.call_facts import LogFacts
 
 
@@ -42,6 +42,27 @@ def conversation_summary(conversation_id: str, events: Iterable[Recorded]) -> Co
         open=sum(call.is_open for call in calls),
         last=_last(facts),
         tokens=facts.usage.total_tokens,
+    )
+
+
+def summary_of(chat: Conversation) -> ConversationSummary:
+    """Return the summary of a conversation, which may be archived."""
+    try:
+        return conversation_summary(chat.id, chat.events())
+    except ConversationArchived as archived:
+        return _archived(archived)
+
+
+def _archived(archived: ConversationArchived) -> ConversationSummary:
+    return ConversationSummary(
+        conversation_id=archived.conversation_id,
+        version=archived.version,
+        last_at=archived.archived_at,
+        calls=0,
+        failed=0,
+        open=0,
+        last=f"archived in {archived.place}",
+        tokens=0,
     )
 
 

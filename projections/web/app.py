@@ -30,6 +30,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from eventstore import (
+    ConversationArchived,
     Cursor,
     CursorLost,
     EventStore,
@@ -153,7 +154,10 @@ class _Pages:
 
     def conversation(self, request: Request) -> Response:
         """Return the report of one conversation, as it is now."""
-        events = list(self._store.conversation(request.path_params["name"]).events())
+        try:
+            events = list(self._store.conversation(request.path_params["name"]).events())
+        except ConversationArchived as archived:
+            return PlainTextResponse(str(archived), 410)
         if not events:
             return PlainTextResponse("there is no conversation of that name", 404)
         answer = HTMLResponse(html_report(events))

@@ -12,9 +12,16 @@ from typing import IO, Annotated, TypeAlias
 import msgspec
 import typer
 
-from eventstore import EventStore, Recorded
-from eventstore.backup import StoredEvent, permissions_of, restore_events, stored_events
+from eventstore import EventsArchived, EventStore, Recorded
+from eventstore.backup import (
+    StoredEvent,
+    archived_event,
+    permissions_of,
+    restore_events,
+    stored_events,
+)
 from eventstore.backup import backup as copy_store
+from projections.cli.commands.retain import archive_form
 from projections.cli.options import (
     URL,
     AnyConversationId,
@@ -26,7 +33,7 @@ from projections.cli.options import (
     open_store,
     progress_bar,
 )
-from projections.cli.output import binary_output, is_terminal, print_json, say, whole_file
+from projections.cli.output import binary_output, complain, is_terminal, print_json, say, whole_file
 from projections.debugging.event_lines import exported_line, read_events
 from projections.exports.agent_record import agent_record
 from projections.exports.calls_csv import write_calls
@@ -61,7 +68,10 @@ Content = Annotated[
 ]
 Copy = Annotated[Path, typer.Argument(metavar="FILE", parser=file_name, help="The file to make.")]
 Archive = Annotated[
-    Path, typer.Argument(metavar="FILE", parser=file_name, help="A file that `export` has written.")
+    Path,
+    typer.Argument(
+        metavar="FILE", parser=file_name, help="A file that `export` or `retain` has written."
+    ),
 ]
 
 
@@ -104,16 +114,27 @@ def restore(path: Archive, url: Url = URL, *, as_json: Json = False) -> None:
     A conversation that the store has already must begin with the same events: only what follows is
     appended, so that an interrupted restore continues. What was damaged, redacted, or written by a
     newer version is restored as it was.
+
+    Of an archive of `retain`, what was archived from this very store comes back to its places, with
+    the digests that it had.
     """
+    form = archive_form(path)
     with open_store(url, create=True) as store, progress_bar("restoring") as show:
+        back = 0 if form is None else store.restore(path, form=form).events
         restored = _Restore(store, path)
-        for done, batch in enumerate(_batches(read_events(path))):
+        events = read_events(path) if form is None else map(archived_event, form.read(path))
+        for done, batch in enumerate(_batches(events)):
             restored.add(batch)
             show(done, done + 1)
+    added, skipped = restored.added, restored.skipped - back
     if as_json:
-        print_json({"added": restored.added, "there_already": restored.skipped})
-    else:
-        say(f"{plural(restored.added, 'event')} added, {restored.skipped:,} there already")
+        from_archive = {"back_from_archive": back} if back else {}
+        print_json({"added": added, "there_already": skipped, **from_archive})
+        return
+    if back:
+        say(f"{plural(back, 'event')} back from the archive, proven to be the same")
+    if added or skipped or not back:
+        say(f"{plural(added, 'event')} added, {skipped:,} there already")
 
 
 def backup(path: Copy, url: Url = URL, *, as_json: Json = False) -> None:
@@ -236,9 +257,13 @@ def _lines(log: _Log) -> Iterator[bytes]:
         ValueError: an event is missing, or so damaged that no line can hold it.
     """
     versions: dict[str, int] = {}
+    archived = 0
     for event in log.stored_events():
         name, version = event.recorded.conversation_id, event.recorded.version
         before = versions.get(name, 0)
+        if not before and isinstance(event.recorded.event, EventsArchived):
+            archived += 1  # all that is left of it
+            continue
         if version != before + 1:
             raise ValueError(
                 f"version {version} of conversation {name!r} follows version {before}, so that no "
@@ -246,6 +271,8 @@ def _lines(log: _Log) -> Iterator[bytes]:
             )
         versions[name] = version
         yield exported_line(event)
+    if archived:
+        complain(f"note: {plural(archived, 'conversation')} left out: their events are in archives")
 
 
 def _write_table(file: IO[bytes], log: _Log) -> int:

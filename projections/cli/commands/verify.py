@@ -13,6 +13,7 @@ import msgspec
 import typer
 
 from eventstore import EventStore, PayloadsRedacted, StoreCorrupt, UnknownEvent
+from projections.cli.commands.retain import FORMS
 from projections.cli.commands.seal import VerifierKeys, given_keys, read_note
 from projections.cli.options import URL, Json, Url, file_name, open_store
 from projections.cli.output import complain, print_json, say
@@ -64,6 +65,9 @@ def verify(
     key: VerifierKeys = None,
     url: Url = URL,
     *,
+    archives: Annotated[
+        bool, typer.Option("--archives", help="Read the files of archives, too.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Check digests, gaps, transitions and heads; name the first bad event.
@@ -73,13 +77,19 @@ def verify(
     """
     with open_store(url) as store:
         sealed = _against_notes(store, kept, key) if kept else None
-        found = sorted(_defects(store), key=lambda item: item.order)
+        found = sorted(_defects(store, archives=archives), key=lambda item: item.order)
         if sealed is not None:
             found += [
                 LogDefect(each.problem, each.lane, each.first or None) for each in sealed.findings
             ]
         events, conversations = _counts(store) if not found else (None, None)
-        notes = [*_unchecked(store), *_redacted(store), *_unsealed(sealed), *_notes(url)]
+        notes = [
+            *_unchecked(store),
+            *_redacted(store),
+            *_missing_archives(store),
+            *_unsealed(sealed),
+            *_notes(url),
+        ]
     if as_json:
         print_json(
             {
@@ -133,8 +143,12 @@ def _unsealed(sealed: Checked | None) -> Iterator[str]:
         yield f"no note is of lane {lane}: nothing is known of it but the chain"
 
 
-def _defects(store: EventStore) -> Iterator[LogDefect]:
+def _defects(store: EventStore, *, archives: bool) -> Iterator[LogDefect]:
     """Yield what is wrong, in the form that is printed."""
+    if archives:
+        for each in store.verify_archives(*FORMS.values()):
+            if not each.is_missing:
+                yield LogDefect(f"archive {each.place}: {each.problem}")
     for found in store.verify():
         lane = None if found.lane < 0 else found.lane
         yield LogDefect(found.problem, lane, found.position, found.conversation_id, found.version)
@@ -176,6 +190,13 @@ def _redacted(store: EventStore) -> Iterator[str]:
             f"{plural(count, 'event')} of {plural(len(chats[said]), 'conversation')} redacted by "
             f"{by}{f': {why}' if why else ''}"
         )
+
+
+def _missing_archives(store: EventStore) -> Iterator[str]:
+    """Yield a note on each file that was moved, or lost."""
+    with suppress(StoreCorrupt):
+        for each in store.verify_archives(whole=False):
+            yield f"{each.place}: {each.problem}; look whether it was moved"
 
 
 def _counts(store: EventStore) -> tuple[int, int]:
