@@ -1,7 +1,8 @@
 """Detached payloads: what stands in the place of a payload that an archive holds.
 
-1. It is a JSON object of one member, `detached`, the digest of the payload in hex: 64 digits, or 32
-   where the row had no salt. See `eventstore.storage.chain`.
+1. It is a JSON object. `detached` is the digest of the payload in hex: 64 digits, or 32 where the
+   row had no salt. See `eventstore.storage.chain`. `members` is the root over its members, in 64
+   digits, which the seals cover; without a salt there is none. See `eventstore.domain.member_tree`.
 2. The row of the event stays, with its place, its ids, its times and its digest. So positions have
    no gaps, cursors and seals find what they name, and the digests of a log can still be checked.
 3. Readers of a conversation get an error that names the archive. A feed passes over such rows: the
@@ -10,19 +11,23 @@
 
 from __future__ import annotations
 
+import re
 from typing import ClassVar
 
 import msgspec
 
 DETACHED_PREFIX = '{"detached":"'
 _PREFIX = DETACHED_PREFIX.encode()
-_END = b'"}'
-_DIGITS = (32, 64)
+_FORM = re.compile(
+    rb'\{"detached":"(?P<digest>[0-9a-f]{32}(?:[0-9a-f]{32})?)"'
+    rb'(?:,"members":"(?P<members>[0-9a-f]{64})")?\}'
+)
 
 
-def detached(digest: bytes) -> bytes:
-    """Return what is stored in the place of a payload with this digest."""
-    return _PREFIX + digest.hex().encode() + _END
+def detached(digest: bytes, members: bytes | None = None) -> bytes:
+    """Return what is stored in the place of a payload with this digest, and this root."""
+    root = b"" if members is None else b',"members":"' + members.hex().encode() + b'"'
+    return _PREFIX + digest.hex().encode() + b'"' + root + b"}"
 
 
 def is_detached(payload: str | bytes | bytearray) -> bool:
@@ -34,14 +39,18 @@ def is_detached(payload: str | bytes | bytearray) -> bool:
 
 def detached_digest(payload: bytes) -> bytes | None:
     """Return the digest of a payload that is in an archive; None for anything else."""
-    digits = payload[len(_PREFIX) : -len(_END)]
-    if len(digits) not in _DIGITS or not is_detached(payload):
-        return None
-    try:
-        digest = bytes.fromhex(digits.decode())
-    except ValueError:
-        return None
-    return digest if detached(digest) == payload else None
+    return _member(payload, "digest")
+
+
+def detached_members(payload: bytes) -> bytes | None:
+    """Return the root over the members of a payload that is in an archive; None without one."""
+    return _member(payload, "members")
+
+
+def _member(payload: bytes, name: str) -> bytes | None:
+    found = _FORM.fullmatch(payload)
+    digits = None if found is None else found[name]
+    return None if digits is None else bytes.fromhex(digits.decode())
 
 
 class EventsArchived(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):

@@ -6,8 +6,11 @@
    The text of the event is shown as `REDACTED`, whatever else may stand in a marker.
 3. Of a payload of which parts are gone it keeps the rest, with `REDACTED` in the place of what is
    gone, and a random `nonce`, so that its digest tells nothing of what is kept.
-4. What is not exactly as this module writes it is no marker: nothing of it is read.
-5. The digest of each marker is in a `PayloadsRedacted` event of its conversation. So a marker that
+4. `members` is the proof that what is left is a part of what was there: see
+   `eventstore.domain.member_tree`. Markers of payloads without a salt have none. What is shown
+   and not covered by the proof has `REDACTED` in it.
+5. What is not exactly as this module writes it is no marker: nothing of it is read.
+6. The digest of each marker is in a `PayloadsRedacted` event of its conversation. So a marker that
    was changed, or that has no record, is found.
 """
 
@@ -18,6 +21,8 @@ from hashlib import blake2b
 from typing import Any, ClassVar
 
 import msgspec
+
+from eventstore.domain.member_tree import root_from, unproven
 
 SALT_BYTES = 16
 SALTED_DIGEST_BYTES = 32
@@ -56,6 +61,7 @@ class Marker(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, forbid_u
     synthetic: bool = False
     lossy: bool = False
     nonce: str | None = None
+    members: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     kept: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
 
@@ -87,9 +93,9 @@ class PayloadsRedacted(msgspec.Struct, frozen=True, gc=False, omit_defaults=True
 _decode = msgspec.json.Decoder(Marker).decode
 
 
-def whole_marker(digest: bytes, event: Any) -> bytes:
-    """Return the marker for the whole payload of an event."""
-    return _encode(Marker(digest.hex(), **identifiers(event)))
+def whole_marker(digest: bytes, event: Any, members: Any = None) -> bytes:
+    """Return the marker for the whole payload of an event, with its proof if there is one."""
+    return _encode(Marker(digest.hex(), members=_raw(members), **identifiers(event)))
 
 
 def identifiers(event: Any) -> dict[str, Any]:
@@ -98,9 +104,24 @@ def identifiers(event: Any) -> dict[str, Any]:
     return {} if members is None else members(event)
 
 
-def partial_marker(digest: bytes, kept: bytes, nonce: bytes) -> bytes:
+def partial_marker(digest: bytes, kept: bytes, nonce: bytes, members: Any = None) -> bytes:
     """Return the marker for a payload of which `kept` stays; `nonce` is random."""
-    return _encode(Marker(digest.hex(), nonce=nonce.hex(), kept=msgspec.Raw(kept)))
+    kept_part = msgspec.Raw(kept)
+    return _encode(Marker(digest.hex(), nonce=nonce.hex(), members=_raw(members), kept=kept_part))
+
+
+def _raw(proof: Any) -> msgspec.Raw | msgspec.UnsetType:
+    return msgspec.UNSET if proof is None else msgspec.Raw(_encode(proof))
+
+
+def members_proof(marker: Marker) -> Any:
+    """Return the proof of a marker; None where it has none."""
+    return None if marker.members is msgspec.UNSET else msgspec.json.decode(marker.members)
+
+
+def left_of(marker: Marker) -> bytes | None:
+    """Return what is left of the payload; None where all of it is gone."""
+    return None if marker.kept is msgspec.UNSET else bytes(marker.kept)
 
 
 def marker_digest(marker: bytes) -> str:
@@ -143,7 +164,21 @@ def parsed_marker(payload: str | bytes) -> Marker | None:
     partial = marker.kept is not msgspec.UNSET
     if kept_digest(stored) is None or _encode(marker) != stored or partial != bool(marker.nonce):
         return None
-    return marker
+    return marker if _has_sound_proof(marker) else None
+
+
+def _has_sound_proof(marker: Marker) -> bool:
+    if marker.members is msgspec.UNSET:
+        return True
+    if len(marker.redacted) != 2 * SALTED_DIGEST_BYTES:
+        return False
+    left, proof = left_of(marker), members_proof(marker)
+    try:
+        root_from(left, proof)
+    except (ValueError, RecursionError):
+        return False
+    shown = unproven(left, proof, REDACTED).values()
+    return all(REDACTED.encode() in _encode(each) for each in shown)
 
 
 def stand_in(tag: str, payload: str | bytes) -> bytes | None:

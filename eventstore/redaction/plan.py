@@ -21,6 +21,7 @@ import msgspec
 from eventstore.domain.codec import DECODERS, decode
 from eventstore.domain.envelopes import is_envelope
 from eventstore.domain.events import SCHEMAS, ToolApproved, ToolPending, UnknownEvent
+from eventstore.domain.member_tree import proof_again, proof_of
 from eventstore.domain.redaction import (
     SALTED_DIGEST_BYTES,
     TAGS_WITH_TEXT,
@@ -28,7 +29,9 @@ from eventstore.domain.redaction import (
     identifiers,
     is_marker,
     kept_digest,
+    left_of,
     marker_digest,
+    members_proof,
     parsed_marker,
     partial_marker,
     whole_marker,
@@ -243,10 +246,12 @@ class _Row:
         digest = kept_digest(stored.payload) if not stored.salt else None
         if digest is None:
             digest = payload_digest(stored.payload, stored.salt, stored.fingerprint)
-        if self._is_whole or self._kept is None:
-            marker = whole_marker(digest, self._event)
+        left = None if self._is_whole or self._is_encrypted else self._kept
+        proof = _proof_of(stored, left)
+        if left is None:
+            marker = whole_marker(digest, self._event, proof)
         else:
-            marker = partial_marker(digest, self._kept, nonce())
+            marker = partial_marker(digest, left, nonce(), proof)
         forgotten = stored.fingerprint if self._forgets else None
         record = RedactedPayload(self.version, marker_digest(marker), self.call_id)
         return Planned(Rewrite(self.version, marker, forgotten), record, self.is_salted)
@@ -259,9 +264,18 @@ def _readable(stored: StoredPayload) -> bytes | None:
     if not is_marker(stored.payload):
         return stored.payload
     marker = parsed_marker(stored.payload)
-    if marker is None or marker.kept is msgspec.UNSET:
+    return None if marker is None else left_of(marker)
+
+
+def _proof_of(stored: StoredPayload, left: bytes | None) -> Any:
+    """Return the proof that what is left is a part of a payload; None where there can be none."""
+    if stored.salt:
+        return proof_of(stored.payload, stored.salt, left)
+    marker = parsed_marker(stored.payload)
+    before = None if marker is None else members_proof(marker)
+    if marker is None or before is None:
         return None
-    return bytes(marker.kept)
+    return proof_again(left_of(marker), before, left)
 
 
 def _arguments(value: Any) -> tuple[Any, Any]:

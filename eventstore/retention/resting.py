@@ -26,6 +26,7 @@ from eventstore.domain.redaction import (
 from eventstore.retention.lines import digest_of, recorded_of
 from eventstore.storage.chain import conversation_digest, row_problem
 from eventstore.storage.interface import DetachedPayload
+from eventstore.storage.stored_members import stored_members
 from eventstore.storage.stored_row import StoredRow
 
 YOUNG = "younger than the limit"
@@ -118,7 +119,7 @@ class _Examined:
         self.payloads.append(
             DetachedPayload(
                 row.version,
-                detached(digest),
+                detached(digest, stored_members(payload, row.salt).root),
                 None if mark is None else bytes(mark),
                 forgets=len(digest) == SALTED_DIGEST_BYTES,
                 begins=row.begins is not None,

@@ -30,13 +30,12 @@ from eventstore.seals.proving import prove, prove_all, prove_since
 from eventstore.seals.sealer import Sealer, SealingPace
 from eventstore.seals.sealing import seal
 from eventstore.seals.stored_seals import seal_problems
-from eventstore.storage.leaves import ArchivedRow, SealedRow, leaf_of
+from eventstore.storage.leaves import SealedRow, leaf_of
 from eventstore.storage.sealable_log import Seal, SealableLog, SealableStore
 
 __all__ = [
     "Anchor",
     "AnchorFailed",
-    "ArchivedRow",
     "BadKey",
     "BadNote",
     "Checked",

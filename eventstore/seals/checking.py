@@ -4,8 +4,9 @@
    lanes and ages: the older ones narrow down where something was changed.
 2. The seals that the database holds are used, too, as far as they are signed. One that is not is a
    finding; so is a note without its stored seal.
-3. An event that was archived counts by the hash of its leaf, which proves that it was there. Its
-   content is in the archive alone: ask for it, and see that nothing was taken away by this.
+3. What a redaction has left of a payload proves to be a part of what was sealed. Where it left a
+   part of a text, or the seal is younger than the redaction, or the row had no salt, no seal proves
+   what is there: `CheckedLane.unproven` names it.
 4. What is compared, and what is found, is in `findings`. The digests of the chain are not checked
    here: after the last seal they are all there is, and `verify` checks them.
 """
@@ -21,11 +22,20 @@ from eventstore.seals.checkpoints import Checkpoint, notes_in, opened
 from eventstore.seals.errors import BadNote, SealError
 from eventstore.seals.findings import Finding, Mark, findings_of, merged
 from eventstore.seals.stored_seals import edge_of
-from eventstore.storage.leaves import ArchivedRow, SealedRow
 
 if TYPE_CHECKING:
     from eventstore.seals.keys import VerifierKey
+    from eventstore.storage.leaves import SealedRow
     from eventstore.storage.sealable_log import SealableLog, SealableStore
+
+
+class Unproven(msgspec.Struct, frozen=True):
+    """Members of a payload that show what a redaction has left there, by its word alone."""
+
+    conversation: str
+    version: int
+    paths: tuple[str, ...]
+    """The paths of the members; "" is the whole payload."""
 
 
 class CheckedLane(msgspec.Struct, frozen=True):
@@ -36,8 +46,8 @@ class CheckedLane(msgspec.Struct, frozen=True):
     """The events that the notes cover: those up to this position."""
     head: int
     """The last position, by the lane's counter; what comes after `sealed` is not judged."""
-    archived: int
-    """Of the events that were compared, those of which only the hash of the leaf is left."""
+    unproven: tuple[Unproven, ...]
+    """What redactions have left of sealed events, and what no seal proves."""
     findings: tuple[Finding, ...]
 
 
@@ -92,16 +102,19 @@ def _checked(
     for size in sorted(missing | named - {mark.size for mark in marks if mark.is_stored}):
         problem = f"the database does not hold the seal of lane {lane} at {size}"
         found.append(Finding("seal missing", lane, 0, 0, problem))
-    archived = 0
+    unproven: list[Unproven] = []
 
-    def rows() -> Iterator[SealedRow | ArchivedRow]:
-        nonlocal archived
+    def rows() -> Iterator[SealedRow]:
         for row in log.sealable_rows(lane, 0, marks[-1].size):
-            archived += isinstance(row, ArchivedRow)
+            if row.unproven:
+                name, version = str(row.conversation), row.version
+                at = version if isinstance(version, int) else 0
+                unproven.append(Unproven(name, at, row.unproven))
             yield row
 
     found += findings_of(lane, rows(), marks)
-    return CheckedLane(lane, max(head.size for head in heads), counter, archived, tuple(found))
+    sealed = max(head.size for head in heads)
+    return CheckedLane(lane, sealed, counter, tuple(unproven), tuple(found))
 
 
 def _stored(

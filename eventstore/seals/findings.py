@@ -21,7 +21,7 @@ from typing import Literal
 import msgspec
 
 from eventstore.seals.merkle import Edge
-from eventstore.storage.leaves import ArchivedRow, SealedRow, Unsealable, hash_of
+from eventstore.storage.leaves import SealedRow, Unsealable, hash_of
 
 Kind = Literal[
     "changed", "cut", "forked", "missing", "put back", "seal changed", "seal missing", "unreadable"
@@ -79,9 +79,7 @@ def merged(lane: int, marks: Iterable[Mark]) -> tuple[list[Mark], list[Finding]]
     return [chosen[size] for size in sorted(chosen)], findings
 
 
-def findings_of(
-    lane: int, rows: Iterable[SealedRow | ArchivedRow], marks: Sequence[Mark]
-) -> Iterator[Finding]:
+def findings_of(lane: int, rows: Iterable[SealedRow], marks: Sequence[Mark]) -> Iterator[Finding]:
     """Yield by what the rows of a lane are not those that the marks were made of.
 
     The marks are in the order of sizes, one for each. Rows after the last mark are not judged.
@@ -106,7 +104,7 @@ class _Comparison:
         self._judged = 0  # the size of the last mark
         self.until = max((mark.size for mark in marks), default=0)
 
-    def take(self, row: SealedRow | ArchivedRow) -> Iterator[Finding]:
+    def take(self, row: SealedRow) -> Iterator[Finding]:
         """Compare the next row; yield what is found."""
         here, expected = row.position, self._end + 1
         if here < expected:

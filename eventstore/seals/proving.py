@@ -45,13 +45,7 @@ def prove(
             f"version {version} of conversation {conversation_id!r} is at position {position}, and "
             f"lane {lane} is sealed up to {size}: seal the log, then prove it"
         )
-    proof = _proofs(log, lane, [position], note, trusted).get(position)
-    if proof is None:
-        raise NotSealed(
-            f"the event at position {position} of lane {lane} was archived: take its proof from "
-            "the archive"
-        )
-    return proof
+    return _proofs(log, lane, [position], note, trusted)[position]
 
 
 def prove_all(
@@ -59,7 +53,7 @@ def prove_all(
 ) -> dict[int, Inclusion]:
     """Return the proofs of events of a lane, by their positions; the lane is read once.
 
-    Those after the last seal, and those that were archived, have none.
+    Those after the last seal have none.
 
     Raises:
         NotSealed: the lane has no seal.
@@ -105,7 +99,7 @@ def _proofs(
     note: str,
     trusted: Collection[VerifierKey],
 ) -> dict[int, Inclusion]:
-    """Return the proofs of those events that the note covers, and that are still in the log."""
+    """Return the proofs of those events that the note covers."""
     head = opened(note, trusted)
     kept: dict[int, SealedRow | None] = dict.fromkeys(at for at in positions if at <= head.size)
     ranges = {at: inclusion_ranges(at - 1, head.size) for at in kept}
@@ -149,7 +143,7 @@ def _hashes(
         if row.position != end + 1:
             break
         end = row.position
-        if kept is not None and end in kept and isinstance(row, SealedRow):
+        if kept is not None and end in kept:
             kept[end] = row
         try:
             yield hash_of(row)

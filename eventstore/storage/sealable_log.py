@@ -10,7 +10,7 @@ from typing import Protocol
 
 import msgspec
 
-from eventstore.storage.leaves import ArchivedRow, SealedRow
+from eventstore.storage.leaves import SealedRow
 
 
 class Seal(msgspec.Struct, frozen=True):
@@ -40,7 +40,7 @@ class SealableLog(Protocol):
         """Return the last position of each lane, by the lane's counter."""
         ...
 
-    def sealable_rows(self, lane: int, after: int, until: int) -> Iterator[SealedRow | ArchivedRow]:
+    def sealable_rows(self, lane: int, after: int, until: int) -> Iterator[SealedRow]:
         """Yield the rows of a lane at the positions after one and up to another, of all tenants.
 
         They come in the order of positions, in bounded memory, and no crash of the database takes

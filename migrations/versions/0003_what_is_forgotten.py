@@ -37,9 +37,7 @@ HASH = sa.LargeBinary().with_variant(mysql.BINARY(16), "mysql", "mariadb")
 HASH_32 = sa.LargeBinary().with_variant(mysql.BINARY(32), "mysql", "mariadb")
 
 EVENTS, DIGESTS = "toolledger_events", "toolledger_digests"
-NEW_TABLES = tuple(
-    f"toolledger_{name}" for name in ("archived_events", "archives", "subjects", "seals")
-)
+NEW_TABLES = tuple(f"toolledger_{name}" for name in ("archives", "subjects", "seals"))
 CHUNK_ROWS = 2000
 
 Changed = tuple[int, int, bytes, str | None]
@@ -83,19 +81,6 @@ def tables() -> Iterator[tuple[str, list[sa.Column[Any]], Sequence[str], dict[st
         return sa.Column(name, kind, autoincrement=False, nullable=False)
 
     rowless = {"sqlite_with_rowid": False, **options()}
-    yield (
-        "toolledger_archived_events",
-        [
-            column("lane", sa.Integer),
-            column("position", BIG),
-            column("conversation", BIG),
-            column("version", sa.Integer),
-            column("chain", HASH),
-            column("leaf", HASH_32),
-        ],
-        ("lane", "position"),
-        rowless,
-    )
     yield (
         "toolledger_archives",
         [

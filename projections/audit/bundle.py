@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from eventstore.seals import NotSealed, SealedRow, leaf_of, openings, prove_all
+from eventstore.seals import NotSealed, leaf_of, openings, prove_all
 from projections.audit.about import Bundle, about
 from projections.audit.decisions import Decision, decisions
 from projections.formatting import slug
@@ -154,7 +154,6 @@ class _Writer:
     def _leaf(self, recorded: Recorded) -> bytes:
         log, at = self._store.sealable_log, recorded.position
         (row,) = log.sealable_rows(recorded.lane, at - 1, at)
-        assert isinstance(row, SealedRow)  # noqa: S101 - it was just read, so it is no stub
         return leaf_of(row)
 
     def _pages(self, chosen: Mapping[str, Sequence[Recorded]]) -> None:

@@ -26,11 +26,11 @@ from eventstore.seals.merkle import (
     is_included,
     range_roots,
 )
-from eventstore.storage.leaves import ArchivedRow, SealedRow, hash_of, leaf_hash
+from eventstore.storage.leaves import SealedRow, hash_of, leaf_hash
 
 MOST = 70
 
-Rows = list[SealedRow | ArchivedRow]
+Rows = list[SealedRow]
 
 
 def leaves_of(size: int) -> list[bytes]:
@@ -106,7 +106,8 @@ def rows_of(size: int) -> Rows:
     """Return the rows of a lane."""
     return [
         SealedRow(
-            position, "", "c", position, b"i", 0, None, "message", 1, None, b"p" * 16, b"c" * 16
+            *(position, "", "c", position, b"i", 0, None, "message", 1, None),
+            *(b"p" * 16, None, b"c" * 16),
         )
         for position in range(1, size + 1)
     ]

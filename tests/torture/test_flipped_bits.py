@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
 FLIPS = 400
 TABLES = (
-    "archived_events",
     "archives",
     "conversations",
     "event_ids",

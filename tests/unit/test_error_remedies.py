@@ -79,6 +79,7 @@ def test_a_message_that_is_written_at_its_place_ends_with_a_remedy() -> None:
         errors.ImportConflict("chat", 1, 2),
         errors.IllegalTransition("Completed", "approved", "a"),
         errors.ConversationArchived("chat", 3, 0, "a.jsonl"),
+        errors.RuleFailed("email", "raised ValueError"),
         errors.UnknownCall("a", "chat"),
         errors.NoDecision("a", "Running"),
         errors.SilentAttempt("a"),

@@ -378,7 +378,6 @@ def test_the_public_names_of_the_contracts_are_these() -> None:
 SEALS = [
     "Anchor",
     "AnchorFailed",
-    "ArchivedRow",
     "BadKey",
     "BadNote",
     "Checked",

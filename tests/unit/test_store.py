@@ -512,6 +512,7 @@ def samples() -> Iterator[Exception]:
         "VersionConflict": (3, 4),
         "ImportConflict": ("chat", 1, 2),
         "IllegalTransition": ("Running", "running", "c1", "why"),
+        "ConversationArchived": ("chat", 3, 0, "a.jsonl"),
         "UnknownCall": ("c1", "chat"),
         "NoDecision": ("c1", "Failed"),
         "RuleFailed": ("email", "raised ValueError"),

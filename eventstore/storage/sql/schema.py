@@ -130,21 +130,6 @@ event_ids = Table(
     sqlite_with_rowid=False,
 )
 
-archived_events = Table(
-    "toolledger_archived_events",
-    metadata,
-    Column("lane", Integer, nullable=False),
-    Column("position", _big(), nullable=False),
-    Column("conversation", _big(), nullable=False),
-    Column("version", Integer, nullable=False),
-    Column("chain", _hash(), nullable=False),
-    Column("leaf", _hash(32), nullable=False),
-    PrimaryKeyConstraint("lane", "position", name="toolledger_archived_events_pk"),
-    sqlite_with_rowid=False,
-)
-"""What is left of each event that was archived: its place in its lane stays taken, and the hash of
-its leaf keeps the sealed tree whole; see `eventstore.storage.leaves`."""
-
 archives = Table(
     "toolledger_archives",
     metadata,
@@ -198,7 +183,6 @@ fingerprints = Table(
 )
 
 __all__ = [
-    "archived_events",
     "archives",
     "conversations",
     "event_ids",

@@ -2,27 +2,25 @@
 
 1. Rows are read in the order of positions, as many at once as `Limits.chunk_rows`; no transaction
    is open between them. They are handed on when no crash of the database can take them back.
-2. Where a position has no event, the stubs of archived events are read, afterwards: an event is
-   removed in the transaction that writes its stub, so one that was not there any more has a stub.
-3. A seal is one row, written in one transaction. Its key is the lane with the size of the seal
+2. A seal is one row, written in one transaction. Its key is the lane with the size of the seal
    before, so of two processes that seal at the same time one is refused, by the database.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from heapq import merge
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import ColumnElement, Integer, and_, bindparam, insert, literal_column, select
 
 from eventstore.domain.redaction import SALTED_DIGEST_BYTES
 from eventstore.storage.chain import stored_digest
-from eventstore.storage.leaves import ArchivedRow, SealedRow
+from eventstore.storage.leaves import SealedRow
 from eventstore.storage.sealable_log import Seal
 from eventstore.storage.sql import schema as tables
 from eventstore.storage.sql.seen_clauses import page
 from eventstore.storage.sql.statements import compiled, lane_rows
+from eventstore.storage.stored_members import stored_members
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Dialect
@@ -34,12 +32,7 @@ if TYPE_CHECKING:
     from eventstore.storage.sql.reader import LogReader
     from eventstore.storage.sql.seen_clauses import Rows
 
-_e, _c, _a, _s = (
-    tables.events.c,
-    tables.conversations.c,
-    tables.archived_events.c,
-    tables.seals.c,
-)
+_e, _c, _s = tables.events.c, tables.conversations.c, tables.seals.c
 
 _FIRST_ROW: ColumnElement[int] = literal_column("0", Integer)
 """The offset, which SQLite's dialect writes in any case."""
@@ -53,9 +46,7 @@ class SealStatements:
             return compiled(dialect, statement, parameters)
 
         self.rows = text(page(_rows(backend)), "at", "after", "most")
-        self.stubs = text(page(_stubs()), "at", "after", "until", "most")
-        self.position = text(_position(_e), "at", "key", "version")
-        self.stub_position = text(_position(_a), "at", "key", "version")
+        self.position = text(_position(), "at", "key", "version")
         self.lanes = text(select(_s.lane).distinct())
         self.seals = text(page(_seals(backend)), "at", "after", "most")
         self.last = text(_last(backend), "at")
@@ -80,29 +71,13 @@ class SqlSealableLog:
         self._chunk_rows = reader.log.backend.limits.chunk_rows
         self._sql = SealStatements(reader.connections.engine.dialect, reader.log.backend)
 
-    def sealable_rows(self, lane: int, after: int, until: int) -> Iterator[SealedRow | ArchivedRow]:
+    def sealable_rows(self, lane: int, after: int, until: int) -> Iterator[SealedRow]:
         """Yield the rows of a lane; see `SealableLog.sealable_rows`."""
         while after < until:
             most = min(self._chunk_rows, until - after)
-            rows: list[SealedRow | ArchivedRow] = [
-                _sealed(row) for row in self._durable(self._sql.rows, lane, after, most)
-            ]
-            while rows and rows[-1].position > until:
-                rows.pop()
-            last = rows[-1].position if len(rows) == most else until
-            if len(rows) == last - after:
-                yield from rows
-            else:
-                there = {row.position for row in rows}
-                stubs = (row for row in self._stubs(lane, after, last) if row.position not in there)
-                yield from merge(rows, stubs, key=_position_of)
-            after = last
-
-    def _stubs(self, lane: int, after: int, until: int) -> Iterator[SealedRow | ArchivedRow]:
-        while True:
-            found = self._durable(self._sql.stubs, lane, after, until, self._chunk_rows)
-            yield from (ArchivedRow(position, _bytes(leaf)) for position, leaf in found)
-            if len(found) < self._chunk_rows:
+            found = self._durable(self._sql.rows, lane, after, most)
+            yield from (_sealed(row) for row in found if row[0] <= until)
+            if len(found) < most:
                 return
             after = found[-1][0]
 
@@ -114,11 +89,9 @@ class SqlSealableLog:
                 key = self._log.keys.find(cursor, conversation_id)
                 if key is None:
                     return None
-                for statement in (self._sql.position, self._sql.stub_position):
-                    cursor.execute(statement, (*key, version))
-                    for (position,) in cursor.fetchall():
-                        return key[0], position
-                return None
+                cursor.execute(self._sql.position, (*key, version))
+                found = cursor.fetchone()
+                return None if found is None else (key[0], found[0])
 
         return self._connections.retrying(read)
 
@@ -206,23 +179,11 @@ def _rows(backend: Backend) -> Rows:
     )
 
 
-def _stubs() -> Rows:
-    return (
-        select(_a.position, _a.leaf)
-        .where(
-            _a.lane == bindparam("at"),
-            _a.position > bindparam("after"),
-            _a.position <= bindparam("until"),
-        )
-        .order_by(_a.position)
-    )
-
-
-def _position(of: Any) -> Rows:
-    return select(of.position).where(
-        of.lane == bindparam("at"),
-        of.conversation == bindparam("key"),
-        of.version == bindparam("version"),
+def _position() -> Rows:
+    return select(_e.position).where(
+        _e.lane == bindparam("at"),
+        _e.conversation == bindparam("key"),
+        _e.version == bindparam("version"),
     )
 
 
@@ -251,6 +212,7 @@ def _sealed(row: Sequence[Any]) -> SealedRow:
     digest = stored_digest(payload, salt, mark)
     if digest is not None and len(digest) == SALTED_DIGEST_BYTES:
         mark = None  # the digest covers it
+    members = stored_members(payload, salt)
     return SealedRow(
         position,
         _text(tenant),
@@ -263,12 +225,10 @@ def _sealed(row: Sequence[Any]) -> SealedRow:
         schema,
         _bytes(mark),
         digest,
+        members.root,
         _bytes(chain),
+        members.unproven,
     )
-
-
-def _position_of(row: SealedRow | ArchivedRow) -> int:
-    return row.position
 
 
 def _seal(lane: int, row: Sequence[Any]) -> Seal:

@@ -134,10 +134,11 @@ def _unsealed(sealed: Checked | None) -> Iterator[str]:
                 f"lane {each.lane} is what was sealed up to position {each.sealed:,}; "
                 f"{plural(after, 'event')} after it can be checked by the chain alone"
             )
-        if each.archived:
+        for left in each.unproven:
+            what = ", ".join(path or "the payload" for path in left.paths[:MAX_LISTED])
             yield (
-                f"{plural(each.archived, 'event')} of lane {each.lane} are known by the hashes of "
-                "their leaves alone, for they were archived: ask for the archive"
+                f"version {left.version} of conversation {left.conversation!r} was redacted, and "
+                f"{what} is what its redaction left there: no seal proves that part"
             )
     for lane in sealed.without_note:
         yield f"no note is of lane {lane}: nothing is known of it but the chain"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from eventstore.domain.detached import detached, detached_digest, is_detached
+from eventstore.domain.detached import detached, detached_digest, detached_members, is_detached
 from eventstore.domain.redaction import kept_digest
 from eventstore.storage.chain import payload_digest, stored_digest
 
@@ -18,9 +18,13 @@ def test_a_digest_is_read_as_it_was_written(digest: bytes) -> None:
     assert is_detached(stored)
     assert is_detached(stored.decode())
     assert detached_digest(stored) == stored_digest(stored, None, None) == digest
+    rooted = detached(digest, DIGEST)
+    assert (detached_digest(rooted), detached_members(rooted)) == (digest, DIGEST)
+    assert detached_members(stored) is None
     for other in (
         stored.replace(b"a", b"A"),
         stored + b" ",
+        rooted[:-3] + b'"}',
         stored.replace(b"a", b"", 1),
         stored[:-1] + b',"by":"mia"}',
         stored.replace(b"detached", b"redacted"),

@@ -340,6 +340,45 @@ def test_a_redaction_leaves_leaf_and_seal_as_they_are(path: Path, note: str) -> 
     assert set(problems(path)) == {"it was redacted, and no redaction is recorded"}
 
 
+@pytest.mark.parametrize("sealed_first", [True, False])
+def test_other_content_under_a_redaction_is_a_change(
+    path: Path, note: str, *, sealed_first: bool
+) -> None:
+    """Around a part of a text that is gone, it is told that no seal proves it."""
+    with EventStore.open(f"sqlite:///{path}") as store:
+        chat = store.conversation("new")
+        chat.add_message("user", "pay 10 to Bob")
+        chat.request("pay", {"to": "Bob", "eur": 10}, "c1")
+        chat.reject("c1", "not today")
+        if sealed_first:
+            note = store.seal(KEY)[0].note
+        store.redact("new", by="mia", text="Bob", versions=[1])
+        store.redact("new", by="mia", paths=["arguments.to"])
+        note = note if sealed_first else store.seal(KEY)[0].note
+    again = checked(path, note)
+    assert found(again) == problems(path) == []
+    assert [(each.version, each.paths) for each in again.lanes[0].unproven] == [
+        (1, ("parts[0].text",))
+    ]
+    with forging(path) as file:
+        file.execute("UPDATE toolledger_events SET payload = replace(payload, ':10', ':99')")
+    (changed,) = found(checked(path, note))
+    assert changed[0] == "changed"
+
+
+def test_a_marker_shows_no_other_value_in_the_place_of_one(path: Path, note: str) -> None:
+    """A marker that shows a value in the place of another one is none."""
+    with EventStore.open(f"sqlite:///{path}") as store:
+        store.redact("newest", by="mia", paths=["arguments.amount"])
+    with forging(path) as file:
+        file.execute(
+            "UPDATE toolledger_events SET payload = "
+            """replace(payload, '"amount":"[redacted]"', '"amount":9') WHERE position = 17"""
+        )
+    assert "its marker of a redaction is not as the library writes it" in problems(path)
+    assert found(checked(path, note)) == [("changed", 8, 19)]
+
+
 def test_verify_names_a_stored_seal_that_was_changed(path: Path) -> None:
     """Without a key all is checked but the signature."""
     edits = {

@@ -12,7 +12,6 @@ from eventstore import EventStore
 from eventstore.latch import Latch
 from eventstore.seals import (
     AnchorFailed,
-    ArchivedRow,
     BadNote,
     Consistency,
     FileAnchor,
@@ -33,7 +32,6 @@ from eventstore.seals import (
     seal,
 )
 from eventstore.seals.sealer import lanes_due
-from eventstore.storage.leaves import hash_of
 
 KEY = SigningKey("example.com/agents", bytes(range(32)))
 TRUSTED = [KEY.verifier]
@@ -46,7 +44,7 @@ class MemoryLog:
     epoch = "e"
 
     def __init__(self, events: int = 0) -> None:
-        self.rows: dict[int, list[SealedRow | ArchivedRow]] = {0: [], 1: []}
+        self.rows: dict[int, list[SealedRow]] = {0: [], 1: []}
         self.stored: list[Seal] = []
         self.append(events)
 
@@ -55,7 +53,7 @@ class MemoryLog:
         for _ in range(events):
             n = len(self.rows[lane]) + 1
             row = SealedRow(
-                n, "", f"c{lane}", n, b"i", n, None, "message", 1, None, b"p" * 16, b"c" * 16
+                n, "", f"c{lane}", n, b"i", n, None, "message", 1, None, b"p" * 16, None, b"c" * 16
             )
             self.rows[lane].append(row)
 
@@ -68,7 +66,7 @@ class MemoryLog:
         """Return this log."""
         return self
 
-    def sealable_rows(self, lane: int, after: int, until: int) -> Iterator[SealedRow | ArchivedRow]:
+    def sealable_rows(self, lane: int, after: int, until: int) -> Iterator[SealedRow]:
         """Yield rows."""
         yield from [row for row in self.rows[lane] if after < row.position <= until]
 
@@ -354,17 +352,6 @@ def test_an_event_that_cannot_be_proven_is_named() -> None:
     for text in ("", "old x\n\n", "old 1\nAAAA\n\n"):
         with pytest.raises(BadNote, match="the proof"):
             Consistency.parse(text)
-
-
-def test_an_archived_event_keeps_the_tree_whole() -> None:
-    """The hash of its leaf stands for it; the event itself is in the archive."""
-    log = MemoryLog(9)
-    (last,) = seal(log, KEY)
-    log.rows[0][4] = ArchivedRow(5, hash_of(log.rows[0][4]))
-    assert check(log, last.note, TRUSTED).findings == []
-    assert prove(log, "c0", 6, TRUSTED).index == 5
-    with pytest.raises(NotSealed, match="position 5 of lane 0 was archived"):
-        prove(log, "c0", 5, TRUSTED)
 
 
 def test_lanes_are_due_by_events_or_by_time() -> None:

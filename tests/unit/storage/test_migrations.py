@@ -31,7 +31,6 @@ from eventstore.testing import message
 
 ROOT = Path(__file__).parents[3]
 TABLES = {
-    "toolledger_archived_events",
     "toolledger_archives",
     "toolledger_conversations",
     "toolledger_event_ids",

@@ -12,8 +12,7 @@ from support.storages import open_limited, sql_storage_of
 
 from eventstore import EventStore, StorageError
 from eventstore.errors import StoreReadOnly
-from eventstore.seals import NotSealed, SigningKey, check, prove
-from eventstore.storage.leaves import ArchivedRow, SealedRow, hash_of
+from eventstore.seals import SigningKey, check, prove
 from eventstore.testing import message
 
 KEY = SigningKey("example.com/agents", bytes(range(32)))
@@ -26,48 +25,6 @@ def written(path: Path) -> EventStore:
     for name in ("first", "archived", "last"):
         store.conversation(name).append(*(message(str(n)) for n in range(10)))
     return store
-
-
-def archive(path: Path, name: str) -> None:
-    """Remove a conversation's events, and leave a stub of each."""
-    with EventStore.open(f"sqlite:///{path}") as store:
-        log = store.sealable_log
-        rows = [row for row in log.sealable_rows(0, 0, 30) if isinstance(row, SealedRow)]
-    with closing(sqlite3.connect(path)) as file, file:
-        for row in rows:
-            if row.conversation == name:
-                file.execute(
-                    "INSERT INTO toolledger_archived_events SELECT lane, position, conversation, "
-                    "version, chain, ? FROM toolledger_events WHERE position = ?",
-                    (hash_of(row), row.position),
-                )
-                file.execute("DELETE FROM toolledger_events WHERE position = ?", (row.position,))
-
-
-@pytest.mark.parametrize("names", [["archived"], ["last"], ["first", "last"]])
-def test_archived_events_keep_their_place(tmp_path: Path, names: list[str]) -> None:
-    """Stubs stand in the order of positions, wherever the chunks end, and the seal stays whole."""
-    path = tmp_path / "agent.db"
-    with written(path) as store:
-        (before,) = store.seal(KEY)
-        for name in names:
-            archive(path, name)
-        rows = list(store.sealable_log.sealable_rows(0, 0, 30))
-        assert [row.position for row in rows] == list(range(1, 31))
-        assert sum(isinstance(row, ArchivedRow) for row in rows) == 10 * len(names)
-        checked = check(store, before.note, TRUSTED)
-        assert (checked.findings, checked.lanes[0].archived) == ([], 10 * len(names))
-    # An open store takes a last event that is gone for a loss.
-    with EventStore(open_limited(f"sqlite:///{path}", chunk_rows=4)) as store:
-        store.conversation("new").append(message("more"))
-        (after,) = store.seal(KEY)
-        assert check(store, f"{before.note}\n{after.note}", TRUSTED).findings == []
-        with pytest.raises(NotSealed, match="was archived: take its proof from the archive"):
-            prove(store, names[0], 4, TRUSTED)
-        with closing(sqlite3.connect(path)) as file, file:
-            file.execute("DELETE FROM toolledger_archived_events WHERE version = 5")
-        (found, *_) = check(store, after.note, TRUSTED).findings
-        assert found.kind == "missing"
 
 
 def test_a_damaged_row_is_passed_on_as_it_is(tmp_path: Path) -> None:

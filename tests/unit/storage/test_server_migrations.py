@@ -34,7 +34,6 @@ GOLDEN = Path(__file__).parents[2] / "golden" / "logs" / "92b71ab"
 OURS = {
     f"toolledger_{name}"
     for name in (
-        "archived_events",
         "archives",
         "conversations",
         "event_ids",
@@ -49,8 +48,7 @@ OURS = {
 }
 
 OURS_AT_FIRST = OURS - {
-    f"toolledger_{name}"
-    for name in ("archived_events", "archives", "event_ids", "seals", "subjects")
+    f"toolledger_{name}" for name in ("archives", "event_ids", "seals", "subjects")
 }
 """The tables of revision 0001."""
 

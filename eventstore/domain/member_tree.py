@@ -1,0 +1,183 @@
+"""The tree over the members of a payload: what is left of a payload proves to be a part of it.
+
+1. The digest of a text, a number, a truth value, null, an empty list or an empty object is SHA-256
+   over 0x04, its salt, and its JSON in ASCII without blanks, as `json.dumps` writes it.
+2. The digest of a list is SHA-256 over 0x05 and the digests of its items. That of an object is
+   SHA-256 over 0x06 and, for each member, the length of its name in UTF-8 (4 bytes, the greatest
+   first), its name, and the digest of its value. The order is that of the payload.
+3. The salt of the payload is the row's. That of item or member number N is the first 16 bytes of
+   SHA-256 over 0x03, the salt of the list or object, and N in 8 bytes.
+4. What lies deeper than `MOST_LEVELS` is taken as one value (rule 1).
+5. A proof has the form of the payload. In the place of a value that is whole stands its salt (32
+   hex digits), in that of one that is gone, or of which a part is gone, its digest (64). An object
+   or a list of which some members are whole is an object or a list of proofs.
+6. A payload that is no JSON, or that nests deeper than `MOST_NESTED`, is one value: its digest is
+   SHA-256 over 0x07, the salt and its bytes.
+7. So the root is computed from what is left and its proof, and no guess at what is gone can be
+   confirmed. Where a digest stands for a value, what is shown in its place is not proven.
+
+A root is not stored with a payload, and costs an append nothing: a seal computes it, and its leaf
+holds it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from hashlib import sha256
+from typing import Any
+
+import msgspec
+
+from eventstore.domain.json_types import is_json_list, is_json_object, json_members
+from eventstore.domain.nesting import MAX_LEVELS, nests_too_deeply
+
+MOST_NESTED = MAX_LEVELS + 56
+"""How deep the JSON of a payload may nest, which holds values of `MAX_LEVELS`."""
+
+MOST_LEVELS = 32
+"""How many lists and objects stand in one another in the tree."""
+
+MISSING: Any = object()
+"""What is left of a value that is not there any more."""
+
+_SALT_DIGITS, _DIGEST_DIGITS = 32, 64
+
+_text = json.JSONEncoder(separators=(",", ":")).encode
+
+
+def root_of(payload: bytes, salt: bytes) -> bytes:
+    """Return the root over a payload."""
+    try:
+        if not nests_too_deeply(payload, MOST_NESTED):
+            return _digest(msgspec.json.decode(payload), salt, MOST_LEVELS)
+    except ValueError:  # the errors of msgspec are ValueErrors
+        pass
+    return sha256(b"\x07" + salt + payload).digest()
+
+
+def proof_of(payload: bytes, salt: bytes, left: bytes | None) -> Any:
+    """Return the proof for what is left of a payload; None is left of one that is gone."""
+    root = root_of(payload, salt).hex()
+    if left is None:
+        return root
+    proof = proof_again(payload, salt.hex(), left)
+    return proof if root_from(left, proof).hex() == root else root
+
+
+def proof_again(before: bytes | None, proof: Any, left: bytes | None) -> Any:
+    """Return the proof for what is left of what was left before, with its proof.
+
+    Raises:
+        ValueError: the proof is not one of what was left before.
+    """
+    return _proof(_value(before), proof, _value(left), MOST_LEVELS)
+
+
+def root_from(left: bytes | None, proof: Any) -> bytes:
+    """Return the root by what is left of a payload, and its proof.
+
+    Raises:
+        ValueError: the proof has not the form of what is left.
+    """
+    return _root(_value(left), proof, MOST_LEVELS)
+
+
+def unproven(left: bytes | None, proof: Any, nothing: str) -> dict[str, Any]:
+    """Return what is shown in the place of something else, by paths; `nothing` shows nothing.
+
+    It is what is left of a text around a part that is gone, and the like. "" is the whole payload.
+    """
+    return dict(_unproven(_value(left), proof, nothing, ""))
+
+
+def _value(json: bytes | None) -> Any:
+    return MISSING if json is None else msgspec.json.decode(json)
+
+
+def _digest(value: Any, salt: bytes, levels: int) -> bytes:
+    if not levels or not value or not (is_json_object(value) or is_json_list(value)):
+        return sha256(b"\x04" + salt + _text(value).encode()).digest()
+    members = zip(json_members(value), _salts(salt, value), strict=True)
+    digests = ((key, _digest(inner, each, levels - 1)) for (key, inner), each in members)
+    return _of_object(digests) if is_json_object(value) else _of_list(each for _, each in digests)
+
+
+def _salts(salt: bytes, value: Any) -> Iterator[bytes]:
+    for number in range(len(value)):
+        yield sha256(b"\x03" + salt + number.to_bytes(8)).digest()[:16]
+
+
+def _of_list(digests: Iterable[bytes]) -> bytes:
+    return sha256(b"\x05" + b"".join(digests)).digest()
+
+
+def _of_object(members: Iterable[tuple[str, bytes]]) -> bytes:
+    hash_ = sha256(b"\x06")
+    for name, digest in members:
+        encoded = name.encode()
+        hash_.update(len(encoded).to_bytes(4) + encoded + digest)
+    return hash_.digest()
+
+
+def _proof(before: Any, proof: Any, left: Any, levels: int) -> Any:
+    """Return the proof for `left`, which is what remains of `before` with its proof."""
+    if isinstance(proof, str):
+        if len(proof) != _SALT_DIGITS or (left is not MISSING and _same(before, left)):
+            return proof
+        salt = bytes.fromhex(proof)
+        if not (levels and before and _has_form_of(before, left)):
+            return _digest(before, salt, levels).hex()
+        salts = [each.hex() for each in _salts(salt, before)]
+        proof = dict(zip(before, salts, strict=True)) if is_json_object(before) else salts
+    elif not _has_form_of(before, left):
+        return _root(before, proof, levels).hex()
+    if is_json_list(proof):
+        return [_proof(*each, levels - 1) for each in zip(before, proof, left, strict=True)]
+    return {
+        name: _proof(before.get(name, MISSING), inner, left.get(name, MISSING), levels - 1)
+        for name, inner in json_members(proof)
+    }
+
+
+def _same(one: Any, other: Any) -> bool:
+    return type(one) is type(other) and msgspec.json.encode(one) == msgspec.json.encode(other)
+
+
+def _has_form_of(before: Any, left: Any) -> bool:
+    """Return whether items and members that are left have their places, or names, of before."""
+    if is_json_list(before):
+        return is_json_list(left) and len(left) == len(before)
+    return is_json_object(before) and is_json_object(left) and left.keys() <= before.keys()
+
+
+def _root(left: Any, proof: Any, levels: int) -> bytes:
+    if isinstance(proof, str):
+        if len(proof) == _DIGEST_DIGITS:
+            return bytes.fromhex(proof)
+        if _is_salt(proof) and left is not MISSING:
+            return _digest(left, bytes.fromhex(proof), levels)
+    elif levels and is_json_list(proof) and is_json_list(left):
+        return _of_list(_root(*each, levels - 1) for each in zip(left, proof, strict=True))
+    elif levels and is_json_object(proof) and is_json_object(left):
+        return _of_object(
+            (name, _root(left.get(name, MISSING), inner, levels - 1))
+            for name, inner in proof.items()
+        )
+    raise ValueError("the proof has not the form of what is left")
+
+
+def _unproven(left: Any, proof: Any, nothing: str, path: str) -> Iterator[tuple[str, Any]]:
+    if is_json_list(left) and is_json_list(proof):
+        for place, (item, inner) in enumerate(zip(left, proof, strict=True)):
+            yield from _unproven(item, inner, nothing, f"{path}[{place}]")
+    elif is_json_object(left) and is_json_object(proof):
+        for name, item in left.items():
+            at = f"{path}.{name}" if path else name
+            yield from _unproven(item, proof.get(name), nothing, at)
+    elif left is not MISSING and left != nothing and not _is_salt(proof):
+        yield path, left
+
+
+def _is_salt(proof: Any) -> bool:
+    return isinstance(proof, str) and len(proof) == _SALT_DIGITS
