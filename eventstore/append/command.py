@@ -26,7 +26,7 @@ from eventstore.append.door import Door
 from eventstore.append.encryption import encrypted, marked
 from eventstore.append.event_ids import event_ids
 from eventstore.append.salts import salts
-from eventstore.append.staging import as_it_is, stage_events
+from eventstore.append.staging import stage_events
 from eventstore.append.tool_fold import LookUp, fold_tools
 from eventstore.domain.events import Event, HookAnswer, Recorded, ToolEndedLate, ToolEvent
 from eventstore.domain.fingerprint import render
@@ -223,7 +223,7 @@ class PendingAppend(msgspec.Struct, eq=False):
             ids_given=given,
             times=times,
             salts=salts(len(events)),
-            mark=as_it_is if vault is None else partial(marked, vault, command.tags),
+            mark=None if vault is None else partial(marked, vault, command.tags),
         )
         if vault is None:
             return staged.drafts

@@ -65,6 +65,8 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
 _SETTLED = (Completed, Rejected)  # the state does not keep calls of these statuses
 _ENDS_TURN = frozenset({ToolApproved, ToolRunning, ToolCompleted, ToolRejected})
 """Events that say no more to `_follow` than that the last turn has its calls."""
+_FOLLOWED = frozenset({ToolPending, UsageLimitBreach, RunStarted, PayloadsRedacted, UnknownEvent})
+"""Events that say something to `_follow` besides turns and responses."""
 _WITH_ARGUMENTS = frozenset({ToolPending, ToolRunning, ToolApproved})
 
 
@@ -223,6 +225,8 @@ class ConversationState:
     def _follow(self, event: Event, version: int, event_id: str | bytes) -> None:
         """Take in what an event says of turns, responses, steps and limits."""
         self.last_turn.follow(event, version, event_id)
+        if type(event) not in _FOLLOWED:
+            return
         if type(event) is ToolPending:
             if event.step is not None:
                 self.steps[event.step] = (*self.steps.get(event.step, ()), event.call_id)

@@ -7,6 +7,7 @@ the log after one of the two events was redacted.
 from __future__ import annotations
 
 import os
+from struct import unpack
 
 from eventstore.domain.redaction import SALT_BYTES
 
@@ -28,5 +29,4 @@ def salts(count: int) -> list[bytes]:
 
 
 def _draw(count: int) -> list[bytes]:
-    some = os.urandom(count * SALT_BYTES)
-    return [some[at : at + SALT_BYTES] for at in range(0, len(some), SALT_BYTES)]
+    return list(unpack(f"{SALT_BYTES}s" * count, os.urandom(count * SALT_BYTES)))

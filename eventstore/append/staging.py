@@ -44,11 +44,6 @@ Mark = Callable[[bytes | None, int], bytes | None]
 """Returns the fingerprint to be stored of the arguments that an event at a version brings."""
 
 
-def as_it_is(fingerprint: bytes | None, _version: int) -> bytes | None:
-    """Return the fingerprint that is given."""
-    return fingerprint
-
-
 def stage_events(  # noqa: PLR0913 - the last ones have names
     state: ConversationState,
     events: Sequence[Event],
@@ -59,7 +54,7 @@ def stage_events(  # noqa: PLR0913 - the last ones have names
     ids_given: bool,
     times: Sequence[int | None] = (),
     salts: Sequence[bytes],
-    mark: Mark = as_it_is,
+    mark: Mark | None = None,
 ) -> StagedEvents:
     """Check `events` one after the other and encode them; exact repeats are left out.
 
@@ -73,7 +68,7 @@ def stage_events(  # noqa: PLR0913 - the last ones have names
             that cannot be read.
         RuleFailed: a rule of the store could not look at a text.
     """
-    events = at_door(state, events)
+    events = events if state.door is None else at_door(state, events)
     kept: list[Event] = []
     drafts: list[Draft] = []
     tools: dict[str, Entry] = {}
@@ -87,7 +82,7 @@ def stage_events(  # noqa: PLR0913 - the last ones have names
         else:
             encode, evolve, tag = step
             event, payload, digest = encode(given)
-            digest = mark(digest, state.version + len(drafts) + 1)
+            digest = mark(digest, state.version + len(drafts) + 1) if mark else digest
             call_id = event.call.id if tag == "pending" else event.call_id
             if tag == "running":
                 state.check_start(call_id)

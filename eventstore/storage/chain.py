@@ -102,8 +102,7 @@ def event_digest(previous: bytes, version: int, draft: Draft) -> bytes:
     hash_ = _of_event.copy()
     if salt:
         payload = _of_salted.copy()
-        payload.update(salt if mark is None else salt + mark)
-        payload.update(draft.payload)
+        payload.update((salt if mark is None else salt + mark) + draft.payload)  # one call
         packed = _pack_salted(
             previous,
             payload.digest(),
