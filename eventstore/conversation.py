@@ -183,7 +183,8 @@ class Conversation(ConversationMessages):
 
         Raises:
             VersionConflict: the conversation is not at `expected_version`.
-            ValueError: that is not a version, an event id is not a UUID, or a time has no zone.
+            ValueError: that is not a version, an event id is not a UUID, a time has no zone, or an
+                event records what was done to others, which `store.redact` and the like append.
             IllegalTransition, UnhashableArguments, UnencodableEvent: nothing was written.
         """
         command = messages.append(self.id, events, expected_version, event_ids, occurred_at)
@@ -463,4 +464,4 @@ def fork_of(origin: Conversation, at: int, to: str) -> Command[list[Recorded]]:
     """
     events = forked_events(origin.id, origin.events(), at)
     tags = [tag for tag in origin.session.tags_of(origin.id) if (tag.version or 0) <= at]
-    return origin.session.tagged(messages.append(to, events, 0, None, None), tags)
+    return origin.session.tagged(messages.append_copies(to, events), tags)
