@@ -19,7 +19,7 @@ from eventstore.domain.calls import same_json
 from eventstore.domain.codec import decode
 from eventstore.domain.envelopes import is_envelope
 from eventstore.domain.events import Event, MessageAdded, ToolPending, ToolRunning, UnknownEvent
-from eventstore.domain.payload_texts import IDENTIFIERS, replace_texts
+from eventstore.domain.payload_texts import IDENTIFIERS, Cover, cover_payload, replace_texts
 from eventstore.domain.redaction import is_marker
 from eventstore.errors import RuleFailed
 
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 ArgumentsInForce = Callable[[str], Any]
 """Returns the arguments of a call that is open; None where there is none."""
 
-_SPARED = IDENTIFIERS | {"by", "finish_reason", "marker", "origin"}
-_WITHOUT_TEXT = frozenset({"model_responded", "renewed", "run_started", "usage_limit_breach"})
+_SPARED = IDENTIFIERS | {"by", "marker", "origin"}
+_WITHOUT_TEXT = frozenset({"renewed", "usage_limit_breach"})
 _ENDS = frozenset({"completed", "ended_late", "failed", "paused"})
 """The tags of events that say how an attempt ended."""
 
@@ -102,7 +102,7 @@ class Door:
     def _covered_unknown(self, event: UnknownEvent) -> UnknownEvent:
         if is_marker(event.payload) or is_envelope(event.payload) or event.damage:
             return event
-        payload = self._rules.cover(event.payload)
+        payload = self._rules.cover(cover_payload(event.payload, self._rules.cover))
         return event if payload == event.payload else UnknownEvent(event.tag, event.schema, payload)
 
     def _cover_or_withhold(self, text: str) -> str:
@@ -112,8 +112,8 @@ class Door:
             return f"[withheld: the redaction rule {failed.rule} {failed.how}]"
 
 
-def _replace(members: Any, cover: Callable[[str], str], *, own: bool = False) -> bool:
-    return replace_texts(members, cover, _SPARED, foreign=not own, numbers=True, media=False)
+def _replace(members: Any, cover: Cover, *, own: bool = False) -> bool:
+    return replace_texts(members, cover, _SPARED, foreign=not own, media=False)
 
 
 def _kept_arguments(

@@ -18,8 +18,7 @@ from typing import Any, TypeAlias, cast
 
 import msgspec
 
-from eventstore.domain.nesting import nests_too_deeply
-from eventstore.domain.payload_texts import replace_texts
+from eventstore.domain.payload_texts import cover_text, replace_texts
 from eventstore.errors import RuleFailed
 
 Span: TypeAlias = tuple[int, int]
@@ -29,7 +28,6 @@ Find: TypeAlias = Callable[[str], str | Iterable[Span] | None]
 """Returns the text to store, or where what must not be stored is; None if it is nowhere."""
 
 _NAME = re.compile(r"[\w.-][\w .-]{0,62}[\w.-]|[\w.-]")
-_ESCAPE = re.compile(r"\\u([0-9a-fA-F]{4})")
 
 
 class Redact(msgspec.Struct, frozen=True):
@@ -154,31 +152,13 @@ class Rules:
         Raises:
             RuleFailed: a rule could not look at it.
         """
-        if text.lstrip()[:1] in ("{", "["):
-            text = self._cover_json(text)
-        text = self._cover_plain(text)
-        if "\\u" in text:
-            plain = _ESCAPE.sub(lambda found: chr(int(found[1], 16)), text)
-            plain = plain.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-            if (covered := self._cover_plain(plain)) != plain:
-                return covered
-        return text
+        return cover_text(text, self._cover_plain)
 
     def cover_json(self, value: Any) -> bool:
         """Cover the texts of a JSON object or list in place; return whether there was any."""
-        return replace_texts(value, self.cover, frozenset(), foreign=True, numbers=True)
+        return replace_texts(value, self.cover, foreign=True)
 
     def _cover_plain(self, text: str) -> str:
         for rule in self._rules:
             text = rule.cover(text, self._marks)
         return text
-
-    def _cover_json(self, text: str) -> str:
-        if nests_too_deeply(text):
-            return text
-        try:
-            value = msgspec.json.decode(text)
-        except ValueError:  # the errors of msgspec are ValueErrors
-            return text
-        is_holder = isinstance(value, dict | list)
-        return msgspec.json.encode(value).decode() if is_holder and self.cover_json(value) else text
