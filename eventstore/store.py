@@ -12,7 +12,7 @@ from eventstore.conversation import Conversation
 from eventstore.domain.events import Recorded
 from eventstore.domain.fingerprint import parse
 from eventstore.domain.redaction import PayloadsRedacted
-from eventstore.errors import ConversationArchived, StorageError
+from eventstore.errors import StorageError
 from eventstore.retention.methods import Retains
 from eventstore.session import DEFAULT_SETTINGS, LogSession, SessionSettings
 from eventstore.storage.interface import Damage, Storage
@@ -365,30 +365,21 @@ class EventStore(Retains):
         reason: str | None = None,
         rule: str | None = None,
         dry_run: bool = False,
-    ) -> Iterator[Redaction]:
-        """Take a text out of every conversation that has it; return what was done, one by one.
+    ) -> list[Redaction]:
+        """Take a text out of every conversation, and return what was done, and what is left.
 
-        Each conversation is one transaction, and what was done stays if the next one is refused.
+        Each conversation is one transaction: what was done stays if a later one fails. Calls that
+        are open or in doubt are left, and named, and so are conversations that are archived; see
+        `Redaction`. Conversations without the text are not in the list.
 
         Raises:
-            RedactionRefused, ValueError: see `redact`.
-            ConversationArchived: raised last, where the events of one are in an archive.
+            ValueError: an argument makes no sense.
         """
-        if not text:
-            raise ValueError("text is empty: pass what is to be redacted")
-        archived: ConversationArchived | None = None
-        for conversation_id, _ in list(self.conversations()):
-            try:
-                done = self.redact(
-                    conversation_id, by=by, text=text, reason=reason, rule=rule, dry_run=dry_run
-                )
-            except ConversationArchived as error:
-                archived = archived or error
-                continue
-            if done.versions:
-                yield done
-        if archived is not None:
-            raise archived
+        from eventstore.redaction.redact import redact_everywhere
+
+        return redact_everywhere(
+            self.session, text, by=by, reason=reason, rule=rule, dry_run=dry_run
+        )
 
     def tag_subject(
         self, subject: str, conversation_id: str, versions: Iterable[int] | None = None

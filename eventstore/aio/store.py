@@ -234,11 +234,11 @@ class AsyncEventStore:
         """Take the content out of events that are stored; see `EventStore.redact`."""
         return await self.session.call(partial(self._store.redact, conversation_id, **chosen))
 
-    def redact_everywhere(
+    async def redact_everywhere(
         self, text: str | re.Pattern[str], **said: Unpack[Said]
-    ) -> AsyncIterator[Redaction]:
+    ) -> list[Redaction]:
         """Take a text out of every conversation; see `EventStore.redact_everywhere`."""
-        return Reading(self.session, self._store.redact_everywhere(text, **said))
+        return await self.session.call(partial(self._store.redact_everywhere, text, **said))
 
     async def tag_subject(
         self, subject: str, conversation_id: str, versions: Iterable[int] | None = None

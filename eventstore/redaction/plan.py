@@ -9,10 +9,13 @@
    is. These rows are told, because what they held can be guessed at, and the guess confirmed.
 4. A payload that is encrypted goes as a whole, also where a part of it is selected.
 5. Nothing of a call is redacted that is open or in doubt: the log alone says what was asked for.
+6. Identifiers stay, and so do the records of redactions: those that hold the text are told.
+7. A payload that is not JSON goes as a whole, if the text stands in it.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -20,7 +23,14 @@ import msgspec
 
 from eventstore.domain.codec import DECODERS, decode
 from eventstore.domain.envelopes import is_envelope
-from eventstore.domain.events import SCHEMAS, ToolApproved, ToolPending, UnknownEvent
+from eventstore.domain.events import (
+    SCHEMAS,
+    MessageAdded,
+    ToolApproved,
+    ToolPending,
+    UnknownEvent,
+)
+from eventstore.domain.json_types import is_json_object
 from eventstore.domain.member_tree import proof_again, proof_of
 from eventstore.domain.redaction import (
     SALTED_DIGEST_BYTES,
@@ -38,7 +48,16 @@ from eventstore.domain.redaction import (
 )
 from eventstore.domain.tool import Tool
 from eventstore.errors import RedactionRefused
-from eventstore.redaction.members import steps_of, without_member, without_text
+from eventstore.redaction.members import (
+    RECORDS,
+    foreign_without_text,
+    identifiers_with,
+    is_foreign,
+    steps_in,
+    without_member,
+    without_text,
+    without_texts,
+)
 from eventstore.redaction.selection import Selection
 from eventstore.storage.chain import payload_digest
 from eventstore.storage.interface import Rewrite, StoredPayload
@@ -48,10 +67,16 @@ _FORMS = ("native", "provider", "exact", "results")
 
 
 class RedactionPlan(NamedTuple):
-    """The markers to be, and the calls that are left for now: their states by their ids."""
+    """The markers to be, the calls that are left for now with their states, and what stays.
+
+    `kept` has the names of members that hold the text and stay, by version. `locked` are versions
+    of events that are encrypted, and could not be looked at for want of a key.
+    """
 
     payloads: list[Planned]
     left: dict[str, str]
+    kept: dict[int, tuple[str, ...]]
+    locked: tuple[int, ...]
 
 
 class Planned(msgspec.Struct, frozen=True):
@@ -109,7 +134,10 @@ def plan(
             row.forget_fingerprint()
         elif row.tells_of(turns):
             row.drop_forms()
-    return RedactionPlan([row.planned(nonce) for row in rows if row.is_changed], left)
+    kept = {row.version: row.keeps for row in rows if row.keeps}
+    locked = tuple(row.version for row in rows if row.is_locked)
+    planned = [row.planned(nonce) for row in rows if row.is_changed]
+    return RedactionPlan(planned, left, kept, locked)
 
 
 def unsettled(tools: Mapping[str, Tool]) -> dict[str, str]:
@@ -146,22 +174,26 @@ class _Row:
         self._forgets = False
         self.is_changed = False
         self.loses_arguments = False
+        self.keeps: tuple[str, ...] = ()
+        """The names of members that hold the text and stay."""
+        self.is_locked = False
+        """Whether it could not be looked at for want of a key."""
 
     def select(self, wanted: Selection) -> None:
         """Take out what is selected."""
         if wanted.is_whole:
             self._take_all(named=self.version in wanted.versions and not wanted.spares)
-        elif self._kept is not None and self._stored.tag != "redacted":
+        elif self._kept is not None and self._stored.tag not in RECORDS:
             self._take_out(wanted)
+        elif self._is_encrypted:
+            self.is_locked = True
+        if wanted.text is not None:
+            self.keeps = identifiers_with(self._left(), wanted.text, self._stored.tag)
 
     def _take_all(self, *, named: bool) -> None:
         stored = self._stored
         if stored.tag in SCHEMAS and stored.tag not in TAGS_WITH_TEXT:
-            if named:
-                raise RedactionRefused(
-                    f"version {self.version} ({stored.tag}) holds identifiers and numbers alone: "
-                    "there is nothing to redact; name other events"
-                )
+            self._take_texts(named=named)
             return
         marker = parsed_marker(stored.payload) if is_marker(stored.payload) else None
         if marker is not None and not named and marker.kept is msgspec.UNSET:
@@ -169,23 +201,58 @@ class _Row:
         self._is_whole = self.is_changed = True
         self.loses_arguments = self._brings_arguments()
 
+    def _take_texts(self, *, named: bool) -> None:
+        """Take out what an event with identifiers and numbers has of other texts."""
+        value = self._left()
+        if is_json_object(value) and without_texts(value, self._stored.tag):
+            self._keep(value)
+        elif named:
+            raise RedactionRefused(
+                f"version {self.version} ({self._stored.tag}) holds identifiers and numbers alone: "
+                "there is nothing to redact; name other events"
+            )
+
     def _take_out(self, wanted: Selection) -> None:
-        value, found = self._value(), False
+        tag, value, found = self._stored.tag, self._left(), False
+        is_ours = is_json_object(value) and not is_foreign(tag)
+        if wanted.text is not None and not is_ours:
+            self._take_text_of_others(wanted.text)
+            return
         brings = self._brings_arguments()
         before = _arguments(value) if brings else None
         if wanted.text is not None:
             found = without_text(value, wanted.text)
         for path in wanted.paths:
-            steps = steps_of(path, self._stored.tag)
+            steps = steps_in(path, tag)
             if steps is not None and without_member(value, steps):
                 found = True
         if not found:
             return
-        if wanted.paths:
+        if wanted.paths and is_ours:
             for name in _FORMS:
                 value.pop(name, None)
         self.loses_arguments = brings and _arguments(value) != before
         self._keep(value)
+
+    def _take_text_of_others(self, text: re.Pattern[str]) -> None:
+        payload = (self._kept or b"").decode("utf-8", "replace")
+        covered = foreign_without_text(payload, text)
+        if covered == payload:
+            return
+        try:
+            self._keep(msgspec.json.decode(covered))
+        except (
+            ValueError,
+            RecursionError,
+        ):  # not JSON: the errors of msgspec are ValueErrors
+            self._is_whole = self.is_changed = True
+
+    def _left(self) -> Any:
+        """Return what is left of the payload, or a marker; None for what is not JSON."""
+        try:
+            return msgspec.json.decode(self._stored.payload if self._kept is None else self._kept)
+        except (ValueError, RecursionError):  # the errors of msgspec are ValueErrors
+            return None
 
     def _value(self) -> Any:
         return msgspec.json.decode(self._kept or b"{}")
@@ -222,7 +289,7 @@ class _Row:
     def tells_of(self, turns: set[int]) -> bool:
         """Return whether it is a message that holds calls of these turns as its provider wrote."""
         event = self._event
-        is_asking = self._stored.tag == "message" and event.role == "assistant"
+        is_asking = type(event) is MessageAdded and event.role == "assistant"
         return bool(is_asking and event.turn in turns and event.native is not None)
 
     def drop_forms(self) -> None:
@@ -279,7 +346,7 @@ def _proof_of(stored: StoredPayload, left: bytes | None) -> Any:
 
 
 def _arguments(value: Any) -> tuple[Any, Any]:
-    call = value.get("call") or value.get("edited_call") or {}
+    call: Any = value.get("call") or value.get("edited_call") or {}
     return msgspec.json.encode(call.get("arguments")), call.get("raw")
 
 

@@ -9,13 +9,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Required, TypedDict, Unpack
 
 import msgspec
+from msgspec.structs import replace
 
 from eventstore.append.command import Command, Decide, PendingAppend
 from eventstore.append.tool_fold import fold_tools
 from eventstore.domain.redaction import SALT_BYTES, PayloadsRedacted
-from eventstore.errors import RedactionRefused, StoreBusy, VersionConflict
+from eventstore.errors import ConversationArchived, RedactionRefused, StoreBusy, VersionConflict
+from eventstore.redaction.members import covering
 from eventstore.redaction.plan import Planned, RedactionPlan, plan
-from eventstore.redaction.selection import Selection, selection
+from eventstore.redaction.selection import Selection, pattern_of, selection
 
 if TYPE_CHECKING:
     from eventstore.session import LogSession
@@ -51,8 +53,12 @@ class Redaction(msgspec.Struct, frozen=True):
 
     `versions` are those of the redacted events, `recorded_at` those of the events that record it.
     What `guessable` events held can be guessed, and the guess confirmed: they have no salts.
-    `left` has the calls that were left, as they are open or in doubt, with their states: where a
-    whole person is erased.
+    `left` has the calls that were left, as they are open or in doubt, with their states, and
+    `archive` is where the conversation was archived to: that file may hold the text still. Both are
+    there where all conversations are looked through.
+    `kept` has the names of members that hold the text and stay, by version: those of identifiers,
+    such as the name of a tool, and of what people said in the records of redactions. `locked`
+    are the versions of events that are encrypted, and were not looked at for want of a key.
     `remains` says in words where the database still holds the text, and how to clear it.
     """
 
@@ -62,6 +68,14 @@ class Redaction(msgspec.Struct, frozen=True):
     guessable: tuple[int, ...] = ()
     remains: tuple[str, ...] = ()
     left: dict[str, str] = {}
+    archive: str | None = None
+    kept: dict[int, tuple[str, ...]] = {}
+    locked: tuple[int, ...] = ()
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether nothing of what was chosen is left in the conversation, or in its archive."""
+        return not (self.left or self.archive or self.kept or self.locked)
 
 
 def redact(  # noqa: PLR0913 - see `EventStore.redact`
@@ -79,14 +93,65 @@ def redact(  # noqa: PLR0913 - see `EventStore.redact`
     dry_run: bool = False,
 ) -> Redaction:
     """Redact events of a conversation; see `EventStore.redact`."""
-    check_person(by)
     wanted = selection(versions, calls, paths, text, whole=whole)
-    done = redact_selected(
-        session, conversation_id, wanted, by=by, reason=reason, rule=rule, dry_run=dry_run
-    )
+    said: Said = {"by": by, "reason": reason, "rule": rule, "dry_run": dry_run}
+    check_said(said, wanted.text)
+    done = redact_selected(session, conversation_id, wanted, **said)
     if done.recorded_at:
-        return msgspec.structs.replace(done, remains=session.storage.erase())
+        return replace(done, remains=session.storage.erase())
     return done
+
+
+def redact_everywhere(
+    session: LogSession, text: str | re.Pattern[str], **said: Unpack[Said]
+) -> list[Redaction]:
+    """Take a text out of every conversation; see `EventStore.redact_everywhere`."""
+    wanted = Selection(text=pattern_of(text), spares=True)
+    check_said(said, wanted.text)
+    done: list[Redaction] = []
+    remains: tuple[str, ...] = ()
+    try:
+        for conversation_id, _ in list(session.storage.conversations()):
+            done.append(_unless_archived(session, conversation_id, wanted, said))
+    finally:
+        if any(each.recorded_at for each in done):
+            remains = session.storage.erase()
+    return [
+        replace(each, remains=remains) if each.recorded_at else each
+        for each in done
+        if each.versions or not each.is_complete
+    ]
+
+
+def _unless_archived(
+    session: LogSession, conversation_id: str, wanted: Selection, said: Said
+) -> Redaction:
+    try:
+        return redact_selected(session, conversation_id, wanted, **said)
+    except ConversationArchived as archived:
+        remains = (
+            f"conversation {conversation_id!r} is archived in {archived.place}, which may hold the "
+            "text: restore it, redact it, and destroy that file; or destroy that file, or its key"
+        )
+        return Redaction(conversation_id, (), remains=(remains,), archive=archived.place)
+
+
+def check_said(said: Said, text: re.Pattern[str] | None) -> None:
+    """Refuse what cannot be recorded of a redaction, or holds the text that is to go.
+
+    Raises:
+        ValueError: it does. The error does not repeat the text.
+    """
+    check_person(said["by"])
+    for name in ("by", "reason", "rule"):
+        value: object = said.get(name)
+        if value is not None and not isinstance(value, str):
+            raise ValueError(f"{name} is {value!r}: pass text, or leave it out")
+        if text is not None and value and covering(text)(value) != value:
+            raise ValueError(
+                f"{name} holds the text that is to be redacted, and is stored with the record of "
+                "it: say it in other words"
+            )
 
 
 def check_person(by: object) -> None:
@@ -170,4 +235,6 @@ def _redaction(
         recorded_at,
         tuple(each.record.version for each in planned.payloads if not each.salted),
         left=planned.left,
+        kept=planned.kept,
+        locked=planned.locked,
     )

@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
-from typing import cast
+from typing import Any, TypeGuard
 
 import msgspec
 
 from eventstore.domain.arguments import check_version
-
-PART = re.compile(r"[^.\[\]\s]+(?:\[(?:\d+|\*)\])*")
-"""A step of a path: a name, and places in a list."""
+from eventstore.redaction.paths import steps_of
 
 
 class Selection(msgspec.Struct, frozen=True):
@@ -20,8 +18,8 @@ class Selection(msgspec.Struct, frozen=True):
 
     Without versions and calls it is every event of the conversation. With neither paths nor a text
     payloads go as a whole. A path begins with `arguments`
-    or `result`, or with a member of the payload; `parts[0].text` and `result.rows[*].email` lead
-    into lists. A text is gone wherever it stands in a string.
+    or `result`, or with a member of the payload; see `eventstore.redaction.paths`. A text is gone
+    wherever it stands in a string.
     """
 
     versions: frozenset[int] = frozenset()
@@ -56,33 +54,55 @@ def selection(
     Raises:
         ValueError: a version, a path or a text makes no sense; the error names it.
     """
-    numbers = tuple(versions)
+    numbers = _listed("versions", versions, "[3, 4]")
     for number in numbers:
         check_version("version", number)
-    checked = _texts("paths", paths)
+    checked = _texts("paths", paths, "['arguments.card']")
     for path in checked:
-        if not all(map(PART.fullmatch, path.split("."))):
-            raise ValueError(
-                f"path {path!r} leads nowhere: pass for example 'arguments.card', "
-                "'result.rows[*].email' or 'parts[0].text'"
-            )
-    pattern = _pattern_of(text) if isinstance(text, str) else text
-    if text and pattern.search(""):
-        raise ValueError(f"text {pattern.pattern!r} is found everywhere: pass a longer one")
-    if checked and text:
+        steps_of(path)
+    pattern = pattern_of(text) if _is_given(text) else None
+    if checked and pattern is not None:
         raise ValueError("paths and a text were passed: redact one after the other")
-    names = frozenset(_texts("calls", calls))
-    if whole == bool(numbers or checked or text or names):
+    names = frozenset(_texts("calls", calls, "['call_9']"))
+    if whole == bool(numbers or checked or pattern or names):
         raise ValueError(
             "pass versions, calls, paths or a text, or else whole=True for the whole conversation"
         )
-    return Selection(frozenset(numbers), names, checked, pattern if text else None)
+    return Selection(frozenset(numbers), names, checked, pattern)
 
 
-def _pattern_of(text: str) -> re.Pattern[str]:
+def _is_given(text: object) -> bool:
+    return not isinstance(text, str) or bool(text)
+
+
+def pattern_of(text: object) -> re.Pattern[str]:
+    """Return what finds a text, or the expression that was given.
+
+    Raises:
+        ValueError: it is neither text nor an expression of text, or it is found everywhere.
+    """
+    if isinstance(text, str) and text:
+        return _forms_of(text)
+    if not _is_expression(text):
+        kind = type(getattr(text, "pattern", text)).__name__
+        raise ValueError(
+            f"text is {'empty' if text == '' else f'of type {kind}'}: pass what is to be redacted, "
+            "as text or as a compiled expression of text, such as re.compile(r'[0-9]{4}-[0-9]{4}')"
+        )
+    if text.search(""):
+        raise ValueError(f"text {text.pattern!r} is found everywhere: pass a longer one")
+    return text
+
+
+def _is_expression(value: object) -> TypeGuard[re.Pattern[str]]:
+    pattern: object = getattr(value, "pattern", None)
+    return isinstance(value, re.Pattern) and isinstance(pattern, str)
+
+
+def _forms_of(text: str) -> re.Pattern[str]:
     """Return what finds a text as it is, and as JSON writes it in a string, up to twice.
 
-    For texts that hold JSON which is cut off: whole JSON in a text is read, see `members`.
+    For texts that hold JSON which is cut off: whole JSON in a text is read, see `payload_texts`.
     """
     once = _json_forms(text)
     forms = {text, *once, *(twice for form in once for twice in _json_forms(form))}
@@ -96,9 +116,16 @@ def _json_forms(text: str) -> list[str]:
     return [escaped, in_capitals, json.dumps(text, ensure_ascii=False)[1:-1]]
 
 
-def _texts(name: str, values: object) -> tuple[str, ...]:
-    given = (values,) if isinstance(values, str) else tuple(cast("Iterable[object]", values))
+def _listed(name: str, values: object, example: str) -> tuple[Any, ...]:
+    given: Any = values
+    if isinstance(values, Iterable) and not isinstance(values, str | bytes):
+        return tuple(given)
+    raise ValueError(f"{name} is {values!r}: pass a list, such as {name}={example}")
+
+
+def _texts(name: str, values: object, example: str) -> tuple[str, ...]:
+    given = (values,) if isinstance(values, str) else _listed(name, values, example)
     for value in given:
         if not isinstance(value, str) or not value:
             raise ValueError(f"{name} has {value!r}: pass texts that are not empty")
-    return cast("tuple[str, ...]", given)
+    return given

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated
 
 import msgspec
 import typer
 
-from eventstore import EventStore, Redaction
+from eventstore import Redaction
 from projections.cli.options import URL, Json, Url, open_store
 from projections.cli.output import print_json, say
 from projections.formatting import plural
@@ -34,7 +34,8 @@ def redact(  # noqa: PLR0913 - the options of the command
         typer.Option(
             "--path",
             metavar="PATH",
-            help="Only a member: arguments.card, result.rows[*].email, parts[0].text.",
+            help="Only a member: arguments.card, result.rows[*].email, parts[0].text; "
+            """arguments["a.b"] where a name has dots or blanks.""",
         ),
     ] = None,
     text: Annotated[
@@ -57,7 +58,8 @@ def redact(  # noqa: PLR0913 - the options of the command
 ) -> None:
     """Take the content out of stored events, for good; by whose hand, and why, is recorded.
 
-    Identifiers, versions, times and digests stay, so that the log can still be verified.
+    Identifiers, versions, times and digests stay, so that the log can still be verified. The status
+    is 1 if there was nothing to redact, or calls or archives were left.
     """
     if text is not None and pattern is not None:
         raise typer.BadParameter("pass --text or --pattern, not both")
@@ -91,40 +93,50 @@ def redact(  # noqa: PLR0913 - the options of the command
         else:
             if version or call or path or whole or not sought:
                 raise typer.BadParameter("name a conversation, or pass --text or --pattern alone")
-            done = _everywhere(store, sought, by, reason, rule, dry_run=dry_run)
+            done = store.redact_everywhere(sought, by=by, reason=reason, rule=rule, dry_run=dry_run)
     if as_json:
         print_json([msgspec.structs.asdict(each) for each in done])
     else:
         _tell(done, path or (), dry_run=dry_run)
-    if not any(each.versions for each in done):
+    if not any(each.versions for each in done) or any(each.left or each.archive for each in done):
         raise typer.Exit(1)
-
-
-def _everywhere(
-    store: EventStore,
-    text: str | re.Pattern[str],
-    by: str,
-    reason: str | None,
-    rule: str | None,
-    *,
-    dry_run: bool,
-) -> list[Redaction]:
-    found = store.redact_everywhere(text, by=by, reason=reason, rule=rule, dry_run=dry_run)
-    return list(found)
 
 
 def _tell(done: list[Redaction], paths: Iterable[str], *, dry_run: bool) -> None:
     said = "would be redacted" if dry_run else "redacted"
+    if not done:
+        say("nothing to redact: no conversation has it")
     for each in done:
         versions = ", ".join(map(str, each.versions))
         where = f" of {each.conversation_id!r}"
-        if not each.versions:
+        if each.versions:
+            say(f"{plural(len(each.versions), 'event')}{where} {said}: version {versions}")
+        elif not each.left and each.archive is None:
             why = f": none of its events has {' or '.join(paths)}" if paths else ""
             say(f"nothing to redact{where}{why}")
-            continue
-        say(f"{plural(len(each.versions), 'event')}{where} {said}: version {versions}")
-        if each.guessable:
-            older = ", ".join(map(str, each.guessable))
-            say(f"note: of an older version, without salts: guesses can be confirmed ({older})")
+        for note in _notes(each):
+            say(f"note: {note}")
     for text in dict.fromkeys(text for each in done for text in each.remains):
         say(f"note: {text}")
+
+
+def _notes(done: Redaction) -> Iterator[str]:
+    if done.guessable:
+        older = ", ".join(map(str, done.guessable))
+        yield f"of an older version, without salts: guesses can be confirmed ({older})"
+    if done.locked:
+        locked = ", ".join(map(str, done.locked))
+        yield f"encrypted, and not looked at for want of a key: version {locked}"
+    for call_id, state in done.left.items():
+        yield f"call {call_id!r} is {state}, and was left"
+    yield from kept_notes(done.kept)
+
+
+def kept_notes(kept: Mapping[int, Iterable[str]]) -> Iterator[str]:
+    """Yield for each member that holds the text and stays in which versions that is."""
+    versions: dict[str, list[str]] = {}
+    for version, names in kept.items():
+        for name in names:
+            versions.setdefault(name, []).append(str(version))
+    for name, found in versions.items():
+        yield f"{name!r} holds it, and stays: version {', '.join(found)}"

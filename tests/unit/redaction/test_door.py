@@ -30,11 +30,13 @@ from eventstore import (
     HookRaised,
     Image,
     MessageAdded,
+    ModelResponded,
     Opaque,
     Redact,
     Reject,
     RuleFailed,
     RunEnded,
+    RunStarted,
     Text,
     ToolApproved,
     ToolCompleted,
@@ -48,6 +50,7 @@ from eventstore import (
     UnknownEvent,
     recording,
 )
+from eventstore.domain.redaction import REDACTED
 from eventstore.importers import import_file
 from projections import model_history
 
@@ -304,3 +307,47 @@ def test_identifiers_persons_who_decided_and_images_stay() -> None:
         assert image.parts == (Image(data="aGFsbG8="),)
         assert (asked.call_id, asked.call.name) == ("c1", "look")
         assert (approved.by, approved.reason) == ("ann@example.com", "[redacted: any]")
+
+
+NUMBER = Redact("code", re.compile("4711"))
+VALUES: list[Any] = [
+    CODE,
+    {"a.b": CODE, CODE: [CODE, {"id": CODE, "type": "document", "name": CODE}]},
+    [4711, 1.4711, True, None],
+    json.dumps({"js": json.dumps([CODE, {CODE: 4711}])}),
+    f"it is {json.dumps(CODE)}, or {ESCAPED.replace('Z', chr(92) + 'u005a')}",
+    json.dumps({"js": json.dumps(CODE)})[:-3],
+    4711,
+]
+
+
+def texts_of(store: EventStore) -> list[str]:
+    """Return what is read of a log with each value at each place that has texts."""
+    chat = store.conversation("chat")
+    for value in VALUES:
+        call = chat.request("look", value if isinstance(value, dict) else [value])
+        chat.start(call.id)
+        chat.complete(call.id, value)
+        chat.append(
+            MessageAdded("user", (Opaque("openai", value), Document(url="x", name=str(value)))),
+            ToolsOffered(1, ("look",), conflict={"text": value}),
+            RunStarted(str(value)),
+            RunEnded("error", Failure(ErrorKind.INTERNAL, str(value))),
+            UnknownEvent("of_others", 1, json.dumps(value)),
+        )
+    chat.append(*(ModelResponded("openai", finish_reason=str(value)) for value in VALUES))
+    store.redact("chat", by="mia", text=re.compile("4711"))
+    assert list(store.verify()) == []
+    kept = [each.event for each in chat.events() if not isinstance(each.event, ToolRunning)]
+    return [str(event).replace(MARK, REDACTED) for event in kept if event.tag != "redacted"]
+
+
+def test_the_same_texts_are_covered_before_they_are_stored_and_afterwards() -> None:
+    """The rules of a store and a redaction look at the same places, in the same way."""
+    with (
+        closing(EventStore.open("sqlite://", redact=[NUMBER])) as before,
+        closing(EventStore.open("sqlite://")) as after,
+    ):
+        covered, redacted = texts_of(before), texts_of(after)
+    assert [each for each in covered if "4711" in each] == []
+    assert covered == redacted

@@ -14,22 +14,37 @@ import pytest
 
 from eventstore import (
     Conversation,
+    Document,
+    ErrorKind,
+    Event,
+    EventsArchived,
+    EventsRestored,
     EventStore,
+    Failure,
+    GateAnswer,
+    HookRaised,
     IllegalTransition,
     MessageAdded,
+    ModelResponded,
     PayloadsRedacted,
+    RedactedPayload,
     RedactionRefused,
+    RunEnded,
+    RunStarted,
     StoreCorrupt,
+    SubjectSecret,
     ToolApproved,
     ToolCompleted,
     ToolPending,
     ToolRunning,
+    ToolsOffered,
     UnknownEvent,
 )
 from eventstore.domain.redaction import REDACTED
 from eventstore.storage.chain import payload_digest
 from eventstore.storage.sqlite.driver import driver
 from projections import model_history
+from projections.cli import app
 
 CARD = "4111-1111"
 ANSWER = {"role": "assistant", "content": None, "tool_calls": [
@@ -177,6 +192,16 @@ def test_a_dry_run_says_the_same_and_writes_nothing(store: EventStore) -> None:
 
 
 REFUSED: list[tuple[dict[str, Any], type[Exception], str]] = [
+    ({"versions": 5}, ValueError, r"versions is 5: pass a list, such as versions=\[3, 4\]"),
+    ({"calls": 5}, ValueError, "calls is 5"),
+    ({"paths": b"a"}, ValueError, "paths is b'a'"),
+    ({"text": b"4711"}, ValueError, "text is of type bytes: pass what is to be redacted, as text"),
+    ({"text": re.compile(b"4711")}, ValueError, "text is of type bytes"),
+    ({"text": 4711}, ValueError, "text is of type int"),
+    ({"whole": True, "reason": 5}, ValueError, "reason is 5: pass text"),
+    ({"paths": ["a b"]}, ValueError, r"'a b' leads nowhere.*'arguments\[\"a.b\"\]' where a name"),
+    ({"paths": ['a["b]']}, ValueError, "leads nowhere"),
+    ({"paths": ["a[" + "9" * 5000 + "]"]}, ValueError, "leads nowhere"),
     ({"versions": [99]}, RedactionRefused, "no version 99"),
     ({"calls": ["9"]}, RedactionRefused, "no call '9'"),
     ({"versions": [0]}, RedactionRefused, "no version 0"),
@@ -349,13 +374,60 @@ def test_an_approval_with_an_edit_goes_with_its_call(store: EventStore) -> None:
 
 
 def test_a_text_goes_from_every_conversation(store: EventStore) -> None:
-    """Those without it are left as they are."""
+    """At once, whether or not the report is read; what is left is in it."""
     store.conversation("b").add_message("user", f"{CARD} again")
+    store.conversation("b").request("pay", {"card": CARD}, "9")
     store.conversation("c").add_message("user", "nothing")
-    done = list(store.redact_everywhere(CARD, by="ann"))
-    assert [each.conversation_id for each in done] == ["chat", "b"]
+    store.redact_everywhere(CARD, by="ann")
+    assert texts(store.conversation("chat")).count(CARD) == 0
+    assert texts(store.conversation("b")).count(CARD) == 1
     assert store.conversation("c").version == 1
+    (done,) = store.redact_everywhere(CARD, by="ann")
+    assert (done.conversation_id, done.left, done.is_complete) == ("b", {"9": "pending"}, False)
+    store.conversation("b").reject("9")
+    (done,) = store.redact_everywhere(CARD, by="ann")
+    assert done.is_complete
     assert problems(store) == []
+
+
+SAID = [
+    {"reason": f"lost {CARD}"},
+    {"by": CARD},
+    {"rule": CARD},
+    {"reason": '{"n": "4111\\u002d1111"}'},
+]
+
+
+@pytest.mark.parametrize("said", SAID)
+@pytest.mark.parametrize("text", [CARD, re.compile(r"\d{4}-\d{4}")])
+def test_words_about_a_redaction_that_hold_its_text_are_refused(
+    store: EventStore, said: dict[str, str], text: Any
+) -> None:
+    """The text would be stored with the record; the error does not repeat it."""
+    refused = pytest.raises(ValueError, match="holds the text that is to be redacted")
+    given: dict[str, Any] = {"by": "ann", **said}
+    with refused as caught:
+        store.redact("chat", text=text, **given)
+    assert "4111" not in str(caught.value)
+    with refused:
+        store.redact_everywhere(text, **given)
+    given["reason"] = given.get("reason") or given.pop("rule", None)
+    secret = SubjectSecret(bytes(32))
+    with EventStore.open(store.url, subjects=secret) as tagged, refused:
+        tagged.erase_subject("ann", text=text, **given)
+    assert list(store.redactions()) == []
+
+
+def test_identifiers_that_hold_the_text_are_named(store: EventStore) -> None:
+    """Such members stay, as do the words about an earlier redaction; the report has their names."""
+    chat = store.conversation("named")
+    chat.request("ask_ann", {"to": "ann"}, "ann-1")
+    chat.reject("ann-1", "no ann", by="mia")
+    store.redact("named", by="mia", versions=[2], reason="ann asked")
+    done = store.redact("named", by="mia", text="ann")
+    assert done.versions == (1, 2)  # with the arguments their fingerprint goes
+    assert done.kept == {1: ("id", "name", "provider_call_id"), 2: ("call_id",), 3: ("reason",)}
+    assert not done.is_complete
 
 
 def test_a_redaction_holds_what_others_append_meanwhile(
@@ -415,6 +487,100 @@ def test_identifiers_and_the_form_stay(store: EventStore, text: str) -> None:
     assert problems(store) == []
 
 
+OF_OTHERS = [
+    f'{{"name":"{CARD}","id":"{CARD}","type":"document","{CARD}":{{"kind":["{CARD}"]}}}}',
+    json.dumps(CARD),
+    json.dumps([CARD, {"native": CARD}]),
+    json.dumps(json.dumps({"a": CARD})),
+    f"no JSON, {CARD}",
+    f'{{"a":"{CARD}","a":"x"}}',
+    "{",
+]
+
+
+@pytest.mark.parametrize("payload", OF_OTHERS)
+def test_all_texts_of_an_event_of_another_program_are_looked_at(
+    store: EventStore, payload: str
+) -> None:
+    """Whatever its members are called, and whatever its payload is."""
+    chat = store.conversation("crm")
+    chat.append(UnknownEvent("crm.contact", 1, payload), UnknownEvent("crm.number", 1, "4711"))
+    chat.append(UnknownEvent("message", 99, json.dumps({"parts": [payload]})))
+    store.redact("crm", by="mia", text=CARD)
+    store.redact("crm", by="mia", text="4711")
+    assert CARD not in texts(chat)
+    assert "4711" not in texts(chat)
+    assert problems(store) == []
+
+
+@pytest.mark.parametrize(
+    ("member", "left"),
+    [
+        ("result", {"result": REDACTED}),
+        ('["a.b"]', {"a.b": REDACTED}),
+        ('["a.b"].result', {"a.b": {"result": REDACTED}}),
+    ],
+)
+def test_members_of_events_of_other_programs_have_paths(
+    store: EventStore, member: str, left: dict[str, Any]
+) -> None:
+    """A path begins at their payload, and no member goes beside it."""
+    payload = {"a.b": {"result": 1}, "result": "x", "native": 2}
+    chat = store.conversation("crm")
+    chat.append(UnknownEvent("crm.contact", 1, json.dumps(payload)))
+    store.redact("crm", by="mia", paths=member)
+    event = next(chat.events()).event
+    assert isinstance(event, UnknownEvent)
+    assert json.loads(event.payload) == payload | left
+
+
+ODD = {"a.b": CARD, "x y": [{"": CARD}], 'q"]': CARD, "plain": 1}
+
+
+def test_members_with_odd_names_have_paths(store: EventStore) -> None:
+    """A name with dots, blanks, brackets or quotes, or none at all, is quoted as in JSON."""
+    chat = store.conversation("odd")
+    chat.request("find", ODD, "1")
+    chat.reject("1")
+    paths = ['arguments["a.b"]', 'arguments["x y"][0][""]', r'arguments["q\"]"]']
+    store.redact("odd", by="mia", paths=paths)
+    wanted = {"a.b": REDACTED, "x y": [{"": REDACTED}], 'q"]': REDACTED, "plain": 1}
+    assert chat.tools["1"].call.arguments == wanted
+    assert problems(store) == []
+
+
+def test_the_title_of_a_document_is_a_text(store: EventStore) -> None:
+    """Its member is called `name`, as that of a tool."""
+    chat = store.conversation("files")
+    chat.add_message("user", Document(url="https://x", name=f"{CARD}.pdf"))
+    store.redact("files", by="mia", text=CARD)
+    assert CARD not in texts(chat)
+    assert problems(store) == []
+
+
+def test_nothing_but_identifiers_is_left_of_a_whole_conversation(store: EventStore) -> None:
+    """The agent goes, too, and so do a conflict of gates and an odd reason of a response."""
+    chat = store.conversation("run")
+    chat.append(
+        RunStarted(CARD),
+        ToolsOffered(1, ("find",), (), (GateAnswer("g", ()),), {CARD: CARD, "suppressed": [CARD]}),
+        ModelResponded("openai", "m", finish_reason=CARD),
+        ModelResponded("openai", "m", finish_reason="length"),
+        HookRaised(CARD, "hook", Failure(ErrorKind.INTERNAL, CARD)),
+        RunEnded("error", Failure(ErrorKind.INTERNAL, CARD)),
+    )
+    done = store.redact("run", by="mia", whole=True)
+    assert done.versions == (1, 2, 3, 5, 6)
+    assert CARD not in texts(chat)
+    events = [each.event for each in chat.events()]
+    assert [type(event) for event in events[:4]] == [
+        RunStarted, ToolsOffered, ModelResponded, ModelResponded,
+    ]  # fmt: skip
+    assert events[3] == ModelResponded("openai", "m", finish_reason="length")
+    assert store.redact("run", by="mia", whole=True).versions == ()
+    assert problems(store) == []
+
+
 def test_an_event_of_another_program_goes_in_part_and_then_as_a_whole(store: EventStore) -> None:
     """First a text, then the whole; a payload that is one value stops nothing."""
     chat = store.conversation("crm")
@@ -425,3 +591,49 @@ def test_an_event_of_another_program_goes_in_part_and_then_as_a_whole(store: Eve
     store.redact("crm", by="mia", versions=[1])
     assert "Ann" not in texts(chat)
     assert problems(store) == []
+
+
+RECORD = PayloadsRedacted("eve", (RedactedPayload(1, "0" * 32),))
+MADE_UP: list[tuple[Event, str]] = [
+    (RECORD, r"store\.redact\("),
+    (UnknownEvent("redacted", 1, '{"by":"eve","payloads":[]}'), r"store\.redact\("),
+    (UnknownEvent("redacted", 2, "{}"), r"store\.redact\("),
+    (EventsArchived("eve", 1, "a.jsonl"), r"store\.retain\("),
+    (EventsRestored("eve", 1), r"store\.restore\("),
+    (UnknownEvent("crm", 1, f'{{"redacted":"{"0" * 64}"}}'), r"store\.redact\("),
+]
+
+
+@pytest.mark.parametrize(("event", "remedy"), MADE_UP)
+def test_nobody_says_that_something_was_redacted_but_a_redaction(
+    store: EventStore, event: Event, remedy: str
+) -> None:
+    """An append of a record is refused; a fork of a redacted conversation copies its records."""
+    store.redact("chat", by="ann", versions=[1])
+    chat = store.conversation("chat")
+    version = chat.version
+    with pytest.raises(ValueError, match=remedy):
+        chat.append(event)
+    assert chat.version == version
+    chat.fork(version, "copy")
+    assert len(list(store.redactions())) == 2
+    assert problems(store) == []
+
+
+def test_the_command_says_what_it_found(
+    store: EventStore, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """If it found nothing, or left something, it says so, and the status is 1."""
+    store.conversation("b").request("pay", {"card": CARD}, CARD)
+    command = ["redact", "--by", "mia", "--url", store.url]
+    for chosen, status, said in (
+        (["--text", "NOTFOUND"], 1, "nothing to redact: no conversation has it"),
+        (["chat", "--call", "1", "--path", 'arguments["a.b"]'], 1, "none of its events has arg"),
+        (["--text", CARD, "--dry-run"], 1, "of 'chat' would be redacted: version 1, 3"),
+        (["--text", CARD, "--dry-run"], 1, f"note: call '{CARD}' is pending, and was left"),
+        (["chat", "--text", CARD], 0, "of 'chat' redacted: version 1, 3"),
+    ):
+        assert app.run([*command, *chosen]) == status
+        assert said in capsys.readouterr().out
+    assert app.run([*command, "--text", CARD, "--reason", CARD]) == 1
+    assert "reason holds the text" in capsys.readouterr().err
