@@ -55,7 +55,7 @@ class KeyFile:
         self._seen: tuple[int, int, int] | None = None
         self._keys: dict[str, SubjectKey] = {}
         self._by_id: dict[str, bytes] = {}
-        check_private(path)
+        check_private(path, "KeyFile.create")
         with self._lock:
             self._refresh()
 

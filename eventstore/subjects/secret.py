@@ -105,16 +105,24 @@ class SubjectSecret:
         return hash_.digest()
 
 
-def check_private(path: str | os.PathLike[str]) -> None:
+def check_private(path: str | os.PathLike[str], make: str = "SubjectSecret.create") -> None:
     """Refuse a file that others than its owner may use, where the system has such permissions.
+
+    `make` is the name of what makes such a file.
 
     Raises:
         ValueError: they may.
         OSError: there is no such file.
     """
-    mode = os.stat(path).st_mode  # noqa: PTH116 - any path will do
+    name = os.fspath(path)
+    try:
+        mode = os.stat(path).st_mode  # noqa: PTH116 - any path will do
+    except FileNotFoundError:
+        raise FileNotFoundError(
+            f"there is no file {name!r}: name the one that you have, or make one with "
+            f"{make}({name!r})"
+        ) from None
     if os.name == "posix" and stat.S_IMODE(mode) & 0o077:
-        name = os.fspath(path)
         raise ValueError(f"others may use {name!r}, which holds a secret: run `chmod 600 {name}`")
 
 
