@@ -22,8 +22,9 @@ import msgspec
 
 from eventstore.domain.arguments import check_version
 from eventstore.domain.redaction import is_marker, parsed_marker
-from eventstore.redaction.redact import Redaction, Said, check_person, redact_selected
-from eventstore.redaction.selection import Selection, selection
+from eventstore.errors import ConversationArchived
+from eventstore.redaction.redact import Redaction, Said, check_said, redact_selected
+from eventstore.redaction.selection import Selection, pattern_of
 from eventstore.subjects.tags import WHOLE, TaggedConversation
 
 if TYPE_CHECKING:
@@ -51,8 +52,9 @@ class ErasedConversation(msgspec.Struct, frozen=True, omit_defaults=True):
     `versions` are those of the events that are about the subject, and are redacted by now.
     `recorded_at` are those of the events that record it, of this run. `shared` are the versions
     that concerned others, too. `left` has the calls that are open or in doubt, with their states.
-    `archive` is where the conversation was archived to: that file holds it still. What `guessable`
-    events held can be guessed, and the guess confirmed.
+    `archive` is where the conversation was archived to: that file holds it, or may hold the text,
+    still. What `guessable` events held can be guessed, and the guess confirmed. `kept` has the
+    names of identifiers that hold the text and stay, by version.
     """
 
     conversation_id: str
@@ -63,6 +65,7 @@ class ErasedConversation(msgspec.Struct, frozen=True, omit_defaults=True):
     left: dict[str, str] = {}
     guessable: tuple[int, ...] = ()
     archive: str | None = None
+    kept: dict[int, tuple[str, ...]] = {}
 
 
 class Erasure(msgspec.Struct, frozen=True):
@@ -81,7 +84,9 @@ class Erasure(msgspec.Struct, frozen=True):
     @property
     def is_complete(self) -> bool:
         """Whether nothing is left in the log, or in its archives."""
-        return self.is_final and not any(each.left or each.archive for each in self.conversations)
+        return self.is_final and not any(
+            each.left or each.archive or each.kept for each in self.conversations
+        )
 
 
 class _Work:
@@ -105,6 +110,7 @@ class _Work:
         self.comes_more = False
         self.key_destroyed = False
         self.lacks_keys = False
+        self.lacks_keys_for_text = False
 
     def tagged(self) -> None:
         """Erase what the index names; its tags go last."""
@@ -159,14 +165,21 @@ class _Work:
         for tenant in self._session.storage.subjects.tenants():
             session = self._session_of(tenant)
             for name, _ in list(session.storage.conversations()):
-                self._redact(session, name, Selection(text=text, spares=True), ())
+                try:
+                    self._redact(session, name, Selection(text=text, spares=True), ())
+                except ConversationArchived as archived:  # the text may be in that file
+                    if not self._archives_are_gone:
+                        self.done[tenant, name] = ErasedConversation(
+                            name, tenant, archive=archived.place
+                        )
 
     def _redact(
         self, session: LogSession, name: str, wanted: Selection, shared: tuple[int, ...]
     ) -> tuple[int, ...]:
         """Redact what is selected; return the versions of the events that record it."""
         redacted = redact_selected(session, name, wanted, **self._said)
-        if wanted.text is not None and not redacted.versions and not redacted.left:
+        self.lacks_keys_for_text |= bool(redacted.locked)
+        if wanted.text is not None and not (redacted.versions or redacted.left or redacted.kept):
             return ()
         gone = () if wanted.text is not None else _gone(session, name, wanted)
         tenant = session.storage.tenant
@@ -194,9 +207,9 @@ def erase(
     **said: Unpack[Said],
 ) -> Erasure:
     """Erase a subject; see `EventStore.erase_subject`."""
-    check_person(said["by"])
+    pattern = None if text == "" else pattern_of(text)
+    check_said(said, pattern)
     said = {"rule": RULE, **said}
-    pattern = selection((), (), (), text, whole=False).text if text else None
 
     digest = session.digest_of(subject)
     with ExitStack() as opened:
@@ -268,6 +281,7 @@ def _joined(
         tuple(sorted({*before.shared, *shared})),
         before.left | redacted.left,
         tuple(sorted({*before.guessable, *redacted.guessable})),
+        kept=before.kept | redacted.kept,
     )
 
 
@@ -277,12 +291,22 @@ def _notes(work: _Work, conversations: tuple[ErasedConversation, ...]) -> Iterat
             "copies are encrypted with a key that is still there, as the store was opened without "
             "keys: destroy it"
         )
+    if work.lacks_keys_for_text:
+        yield (
+            "events that are encrypted were not looked at for the text, as their keys are not "
+            "there: erase again in a store that is opened with keys"
+        )
     if work.comes_more:
         yield "events about the subject are still appended: end what appends them, and erase again"
     if any(each.archive for each in conversations):
         yield (
-            "archives hold it still: destroy or rewrite the files that are named, and erase again "
+            "archives hold it still, or may hold the text: restore them, erase again, and destroy "
+            "the files that are named; or destroy these, or their keys, at once, and erase again "
             "with archives_are_gone=True"
+        )
+    if any(each.kept for each in conversations):
+        yield (
+            "identifiers and records of redactions that hold the text stay; the members are named"
         )
     if any(each.left for each in conversations):
         yield (

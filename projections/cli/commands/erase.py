@@ -10,6 +10,7 @@ import msgspec
 import typer
 
 from eventstore import ErasedConversation, Erasure, EventStore, SubjectSecret
+from projections.cli.commands.redact import kept_notes
 from projections.cli.options import SECRET_VARIABLE, URL, Json, Url, file_name, open_store
 from projections.cli.output import print_json, say
 from projections.formatting import plural
@@ -174,3 +175,5 @@ def _tell_of(each: ErasedConversation, *, dry_run: bool) -> None:
         say(f"note: of an older version, without salts: guesses can be confirmed ({older})")
     for call_id, state in each.left.items():
         say(f"note: call {call_id!r} is {state}, and was left")
+    for note in kept_notes(each.kept):
+        say(f"note: {note}")

@@ -21,13 +21,16 @@ from eventstore import (
     EventStore,
     FunctionCall,
     FunctionTool,
+    KeyFile,
     SubjectSecret,
 )
 from eventstore.storage.sqlite.driver import driver
+from eventstore.testing import FrozenClock
 from projections.cli import app
 from projections.projector import Projector
 from projections.search import TextSearch
 
+DAY = 86_400
 SECRET = SubjectSecret(bytes(range(32)))
 ANN = "customer-17 Ann"
 
@@ -279,3 +282,67 @@ def test_the_command_says_what_is_left(
     assert "tagged under another secret" in capsys.readouterr().err
     command[3] = str(tmp_path / "none")
     assert app.run(command) == 2
+
+
+def test_a_text_goes_from_all_that_is_not_archived_and_archives_are_named(
+    url: str, tmp_path: Path
+) -> None:
+    """One conversation that is archived ends nothing: its file may hold the text, and is named."""
+    clock = FrozenClock()
+    with EventStore.open(url, subjects=SECRET, clock=clock) as store:
+        for name in ("archived", "later", "free"):
+            if name == "later":
+                clock.advance(200 * DAY)
+                store.retain("6 months", folder=tmp_path, dry_run=False)
+            store.conversation(name).add_message("user", "Ann Maier called.")
+        for dry_run in (True, False):
+            done = store.erase_subject(ANN, by="mia", text="Ann Maier", dry_run=dry_run)
+            archived, *others = done.conversations
+            assert (archived.conversation_id, archived.versions) == ("archived", ())
+            assert [(each.conversation_id, each.versions) for each in others] == [
+                ("free", (1,)),
+                ("later", (1,)),
+            ]
+            assert not done.is_complete
+        assert any(
+            "restore them, erase again, and destroy the files" in text for text in done.remains
+        )
+
+        assert archived.archive is not None
+        (left,) = store.redact_everywhere("Ann Maier", by="mia")
+        assert (left.conversation_id, left.archive) == ("archived", archived.archive)
+        assert f"is archived in {left.archive}" in str(left.remains)
+        assert not left.is_complete
+
+        store.restore(archived.archive)
+        assert store.erase_subject(ANN, by="mia", text="Ann Maier").is_complete
+        assert store.redact_everywhere("Ann Maier", by="mia") == []
+        assert "Maier" not in str([each.event for each in store.read()])
+        assert list(store.verify()) == []
+
+
+def test_a_text_that_only_a_key_shows_is_not_said_to_be_gone(url: str, tmp_path: Path) -> None:
+    """Without keys an encrypted event cannot be looked at: the report names it."""
+    pytest.importorskip("cryptography")
+    KeyFile.create(tmp_path / "keys")
+    with EventStore.open(url, subjects=SECRET, keys=tmp_path / "keys") as store:
+        store.conversation("chat").about(ANN).add_message("user", "Ann Maier called.")
+    with EventStore.open(url, subjects=SECRET) as store:
+        done = store.redact("chat", by="mia", text="Ann Maier")
+        assert (done.versions, done.locked, done.is_complete) == ((), (1,), False)
+        assert store.redact_everywhere("Ann Maier", by="mia") == [done]
+    with EventStore.open(url, subjects=SECRET, keys=tmp_path / "keys") as store:
+        assert store.redact("chat", by="mia", text="Ann Maier").is_complete
+        assert "Maier" not in texts(store.conversation("chat"))
+
+
+def test_a_text_goes_from_every_conversation_in_asyncio(url: str) -> None:
+    """The call is awaited, and returns the report of all conversations."""
+
+    async def run() -> None:
+        async with AsyncEventStore.open(url) as store:
+            await store.conversation("chat").add_message("user", "I am Ann.")
+            (done,) = await store.redact_everywhere("Ann", by="mia")
+            assert done.versions == (1,)
+
+    asyncio.run(run())
