@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from eventstore.domain.codec import AS_STORED, DECODERS, Decoders
 from eventstore.domain.envelopes import Place, is_envelope
 from eventstore.domain.event_headers import HEADER_DECODERS
+from eventstore.domain.events import UnknownEvent
 from eventstore.domain.fingerprint import render
 from eventstore.errors import ConversationArchived, StorageError, StoreCorrupt
 from eventstore.storage.chain import conversation_digest, problems
@@ -148,10 +149,34 @@ class LogReader:
         return self._pages(HEADER_DECODERS, after, limit, None)
 
     def as_stored(self, conversation_id: str | None = None) -> Iterator[Recorded]:
-        """Yield the events of a conversation, or of all, as `codec.AS_STORED` reads them."""
+        """Yield the events of a conversation, or of all, as `codec.AS_STORED` reads them.
+
+        Raises:
+            StoreCorrupt: an event can be read, and does not match its digest.
+        """
         if conversation_id is not None:
-            return self.conversation(conversation_id, decoders=AS_STORED)
-        return chain.from_iterable(self._pages(AS_STORED, {}, None, None))
+            found = self.conversation(conversation_id, decoders=AS_STORED)
+        else:
+            found = chain.from_iterable(self._pages(AS_STORED, {}, None, None))
+        while events := list(islice(found, self._limits.chunk_rows)):
+            self._check_digests(events)
+            yield from events
+
+    def _check_digests(self, events: Sequence[Recorded]) -> None:
+        """Refuse altered events that can be read: a copy would have sound digests of them."""
+        # Positions that follow one another, in one lane, are checked at once.
+        numbered = enumerate(events)
+        for _, run in groupby(numbered, lambda each: (each[1].lane, each[1].position - each[0])):
+            rows = [event for _, event in run]
+            wrong = self.problems(rows[0].lane, rows[0].position, rows[-1].position)
+            for event in rows if wrong else ():
+                problem = wrong.get(event.position)
+                if problem and not (type(event.event) is UnknownEvent and event.event.damage):
+                    raise StoreCorrupt(
+                        f"version {event.version} of conversation {event.conversation_id!r}: "
+                        f"{problem}, and a copy of it would look sound: see `toolledger verify`, "
+                        "and restore the database from a copy"
+                    )
 
     def _pages(
         self,
