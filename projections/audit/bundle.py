@@ -1,11 +1,14 @@
 """A bundle: chosen events with their proofs, for a person who does not trust the log's owner.
 
-1. Chosen are conversations, a span of time, or both: the events that were recorded in the span.
+1. Chosen are conversations, a span of time, or both: of each conversation the events from the first
+   to the last that was recorded in the span, so that a gap is a fault; and behind them the records
+   of their redactions.
 2. `events.jsonl` has a line for each event: its leaf, the path to the root of the newest seal, the
-   name of the note, and the payload with its salt. A payload that was redacted is null. An event
-   after the last seal has no path.
+   name of its lane's note, and the payload with its salt. Instead of a payload that was redacted it
+   has the marker. An event after the last seal has no path.
 3. The folder appears as a whole, and takes the place of nothing.
-4. `check.py` in it checks every line with the verifier key, and needs nothing of this library.
+4. `manifest.json` says what was chosen, with the versions of each conversation, and the digests of
+   all files. `check.py` checks all of it with the verifier key, and needs nothing of this library.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
+from eventstore import PayloadsRedacted
 from eventstore.seals import NotSealed, leaf_of, openings, prove_all
 from projections.audit.about import Bundle, about
 from projections.audit.decisions import Decision, decisions
@@ -72,11 +76,25 @@ def write_bundle(
     if not chosen:
         raise ValueError("no event was recorded there: choose other conversations or another time")
     with _whole_folder(folder) as part:
-        return _Writer(store, part, _proven(store, chosen, trusted)).write(chosen, trusted)
+        writer = _Writer(store, part, _proven(store, chosen, trusted))
+        return writer.write(chosen, trusted, span or Span())
 
 
 def _chosen(store: EventStore, name: str, span: Span) -> list[Recorded]:
-    return [each for each in store.conversation(name).events() if span.has(each.recorded_at)]
+    events = list(store.conversation(name).events())
+    within = [number for number, each in enumerate(events) if span.has(each.recorded_at)]
+    if not within:
+        return []
+    chosen, later = events[within[0] : within[-1] + 1], events[within[-1] + 1 :]
+    versions = {each.version for each in chosen}
+    return chosen + [each for each in later if _redacts(each, versions)]
+
+
+def _redacts(recorded: Recorded, versions: Collection[int]) -> bool:
+    event = recorded.event
+    return isinstance(event, PayloadsRedacted) and any(
+        each.version in versions for each in event.payloads
+    )
 
 
 def _proven(
@@ -98,6 +116,9 @@ def _proven(
         for position, proof in proofs.items():
             paths[lane, position] = proof
             notes[lane] = proof.note
+        last = None if proofs else store.sealable_log.last_seal(lane)
+        if last is not None:  # all of them come after it, as its size shows
+            notes[lane] = last.note
     return _Proven(paths, notes)
 
 
@@ -110,7 +131,10 @@ class _Writer:
         self._proven = proven
 
     def write(
-        self, chosen: Mapping[str, Sequence[Recorded]], trusted: Collection[VerifierKey]
+        self,
+        chosen: Mapping[str, Sequence[Recorded]],
+        trusted: Collection[VerifierKey],
+        span: Span,
     ) -> Bundle:
         """Write all files; return what they hold."""
         made: list[Decision] = []
@@ -118,10 +142,13 @@ class _Writer:
         with (self._folder / "events.jsonl").open("wb") as file:
             for name, events in chosen.items():
                 opened = {each.version: each for each in openings(self._store, name)}
+                markers = self._markers(name, opened)
                 for recorded in events:
                     opening = opened.get(recorded.version)
                     is_proven = (recorded.lane, recorded.position) in self._proven.paths
-                    file.write(msgspec.json.encode(self._line(recorded, opening)) + b"\n")
+                    line = self._line(recorded, opening)
+                    line["marker"] = markers.get(recorded.version)
+                    file.write(msgspec.json.encode(line) + b"\n")
                     count, proven = count + 1, proven + is_proven
                     redacted += opening is None
                 made += decisions(events)
@@ -137,19 +164,24 @@ class _Writer:
         bundle = Bundle(len(chosen), count, proven, redacted, len(made))
         keys = [str(key) for key in trusted]
         self._file("README.md", about(bundle, self._store.sealable_log.epoch, keys).encode())
-        self._file("manifest.json", _pretty(self._manifest(bundle, list(chosen), keys)))
+        self._file("manifest.json", _pretty(self._manifest(bundle, chosen, span)))
         return bundle
 
     def _line(self, recorded: Recorded, opening: Opening | None) -> dict[str, object]:
         proof = self._proven.paths.get((recorded.lane, recorded.position))
         return {
             "leaf": (self._leaf(recorded) if proof is None else proof.leaf).decode(),
-            "note": None if proof is None else f"lane-{recorded.lane}.note",
+            "note": f"lane-{recorded.lane}.note" if recorded.lane in self._proven.notes else None,
             "path": None if proof is None else [b64encode(each).decode() for each in proof.path],
             "payload": None if opening is None else opening.payload,
             "salt": None if opening is None else opening.salt,
             "fingerprint": None if opening is None else opening.fingerprint,
         }
+
+    def _markers(self, name: str, opened: Collection[int]) -> dict[int, str]:
+        stored = self._store.session.storage.payloads(name)
+        gone = (each for each in stored if each.version not in opened)
+        return {each.version: each.payload.decode() for each in gone}
 
     def _leaf(self, recorded: Recorded) -> bytes:
         log, at = self._store.sealable_log, recorded.position
@@ -162,13 +194,19 @@ class _Writer:
         for number, (name, events) in enumerate(chosen.items(), 1):
             self._file(f"pages/{number}-{slug(name)}.html", html_report(events).encode())
 
-    def _manifest(self, bundle: Bundle, names: list[str], keys: list[str]) -> dict[str, object]:
+    def _manifest(
+        self,
+        bundle: Bundle,
+        chosen: Mapping[str, Sequence[Recorded]],
+        span: Span,
+    ) -> dict[str, object]:
         files = sorted(path for path in self._folder.rglob("*") if path.is_file())
         return {
             "store": self._store.sealable_log.epoch,
             "tenant": self._store.tenant,
-            "conversations": names,
-            "keys": keys,
+            "from": span.start,
+            "until": span.end,
+            "conversations": {name: _scope(events, span) for name, events in chosen.items()},
             "holds": bundle,
             "sha256": {
                 str(path.relative_to(self._folder)): sha256(path.read_bytes()).hexdigest()
@@ -180,6 +218,13 @@ class _Writer:
         path = self._folder / name
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(data)
+
+
+def _scope(events: Sequence[Recorded], span: Span) -> dict[str, object]:
+    """Return the first and the last version of the span, and those of redactions after it."""
+    last = max(each.version for each in events if span.has(each.recorded_at))
+    records = [each.version for each in events if each.version > last]
+    return {"versions": [events[0].version, last], "records": records}
 
 
 def _pretty(value: object) -> bytes:

@@ -1,30 +1,67 @@
-"""Check a bundle of events: `python check.py FOLDER VERIFIER_KEY`. It needs only `cryptography`."""
+"""Check a bundle of events: `python check.py FOLDER VERIFIER_KEY…`.
+
+It imports nothing but Python's own library and `cryptography`. It ends with status 0 if all is
+proven but what comes after the seal, with 1 if anything is at fault, each in a line, and with 2 if
+the bundle or a key cannot be read.
+"""
 
 import json
+import struct
 import sys
 from base64 import b64decode
+from collections.abc import Iterator
+from datetime import UTC, datetime
 from hashlib import blake2b, sha256
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+try:
+    from cryptography.exceptions import InvalidSignature
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+except ImportError:
+    sys.stdout.write("signatures cannot be checked without it: pip install cryptography\n")
+    sys.exit(2)
+
+LEAF = (
+    "leaf position tenant conversation version event_id recorded_at occurred_at "
+    "tag schema fingerprint payload members chain"
+)
+LINE = {"leaf", "note", "path", "payload", "salt", "fingerprint", "marker"}
+MANIFEST = "store tenant from until conversations holds sha256"
+HOLDS = "conversations events proven redacted decisions"
+DECIDED = {"approved", "rejected", "completed", "failed", "redacted", "archived", "restored"}
+GONE = "[redacted]"
+SALT, DIGEST = 16, 32  # bytes
+KEY = 33  # bytes: the kind of the key, and the key
+WRONG = (
+    *(ArithmeticError, AttributeError, LookupError, OSError, RecursionError, TypeError),
+    *(ValueError, struct.error),
+)
+"""What values of wrong types and sizes raise."""
 
 
-def head_of(note: str, key: str) -> tuple[int, bytes]:
-    """Return size and root of a note, if the key has signed it (C2SP signed-note)."""
-    name, key_id, encoded = key.split("+", 2)
-    public = Ed25519PublicKey.from_public_bytes(b64decode(encoded)[1:])
+def opened(note: str, keys: list[str]) -> tuple[str, int, bytes]:
+    """Return origin, size and root of a note that one of the keys has signed (C2SP)."""
     text, _, lines = note.rpartition("\n\n")
-    for _, signer, value in (line.split(" ") for line in lines.splitlines()):
-        if signer == name and b64decode(value)[:4].hex() == key_id:
-            public.verify(b64decode(value)[4:], f"{text}\n".encode())  # raises if it is false
-            return int(text.split("\n")[1]), b64decode(text.split("\n")[2])
-    raise ValueError(f"{name} has not signed a note: pass the key that has")
+    for line, key in product(lines.splitlines(), keys):
+        (name, key_id, encoded), (_, signer, value) = key.split("+", 2), line.split(" ")
+        if (signer, b64decode(value)[:4].hex()) == (name, key_id):
+            public = Ed25519PublicKey.from_public_bytes(b64decode(encoded)[1:])
+            try:
+                public.verify(b64decode(value)[4:], f"{text}\n".encode())
+            except InvalidSignature:
+                raise ValueError("its signature is false") from None
+            origin, size, root = text.split("\n")[:3]
+            return origin, int(size), b64decode(root)
+    raise ValueError("none of the keys has signed it: pass the key that has")
 
 
 def root_of(leaf: bytes, index: int, size: int, path: list[bytes]) -> bytes | None:
     """Return the root that a leaf leads to (RFC 9162, section 2.1.3.2)."""
     node, last = sha256(b"\0" + leaf).digest(), size - 1
+    if not 0 <= index <= last:
+        return None
     for other in path:
         if index & 1 or index == last:
             node = sha256(b"\1" + other + node).digest()
@@ -36,37 +73,317 @@ def root_of(leaf: bytes, index: int, size: int, path: list[bytes]) -> bytes | No
     return node if last == 0 else None
 
 
-def digest_of(event: dict[str, Any]) -> str:
+def digest_of(line: dict[str, Any]) -> bytes:
     """Return the digest of an event's payload, as its leaf has it."""
-    payload, mark = event["payload"].encode(), bytes.fromhex(event["fingerprint"] or "")
-    if not event["salt"]:  # of an older version of the log
-        return blake2b(payload, digest_size=16).hexdigest()
-    data = bytes.fromhex(event["salt"]) + mark + payload
-    return blake2b(data, digest_size=32, person=b"toolledger/salt").hexdigest()
+    payload, mark = line["payload"].encode(), bytes.fromhex(line["fingerprint"] or "")
+    if line["salt"] is None:  # of an older version of the log
+        return blake2b(payload, digest_size=16).digest()
+    salt = bytes.fromhex(line["salt"])
+    if len(salt) != SALT or len(mark) not in (0, 16):
+        raise ValueError("its salt or its fingerprint does not have 16 bytes")
+    return blake2b(salt + mark + payload, digest_size=32, person=b"toolledger/salt").digest()
 
 
-def main(folder: Path, key: str) -> int:
-    """Print what is at fault; return 1 where anything is."""
-    faults: list[str] = []
-    proven = others = 0
-    heads = {each.name: head_of(each.read_text("utf-8"), key) for each in folder.glob("notes/*")}
-    for event in map(json.loads, (folder / "events.jsonl").read_bytes().splitlines()):
-        leaf = json.loads(event["leaf"])
-        place = f"{leaf['conversation']!r} version {leaf['version']}: the "
-        if event["payload"] is not None and digest_of(event) != leaf["payload"]:
-            faults.append(f"{place}payload is not that of its leaf")
-        if event["path"] is None:
-            others += 1
-            continue
-        (size, root), path = heads[event["note"]], [b64decode(each) for each in event["path"]]
-        if root_of(event["leaf"].encode(), leaf["position"] - 1, size, path) == root:
-            proven += 1
+def members_of(left: Any, proof: Any, shown: list[Any], levels: int = 32) -> bytes:
+    """Return the root over the members of a payload, from what is left of it and its proof.
+
+    What is left and not proven goes to `shown`.
+    """
+    if isinstance(proof, str):
+        salt, inner = bytes.fromhex(proof), list[str]()
+        if len(salt) == DIGEST:
+            shown.append(left)
+            return salt
+        if len(salt) != SALT or left is Ellipsis:
+            raise ValueError("its proof does not have the form of what is left")
+        if not levels or not left or not isinstance(left, dict | list):
+            return sha256(b"\4" + salt + json.dumps(left, separators=(",", ":")).encode()).digest()
+        for number in range(len(left)):
+            inner.append(sha256(b"\3" + salt + number.to_bytes(8, "big")).hexdigest()[:32])
+        proof = dict(zip(left, inner, strict=True)) if isinstance(left, dict) else inner
+    if isinstance(proof, list) and isinstance(left, list):
+        pairs = zip(left, proof, strict=True)
+        digests = (members_of(*each, shown, levels - 1) for each in pairs)
+        return sha256(b"\5" + b"".join(digests)).digest()
+    if not isinstance(proof, dict) or not isinstance(left, dict) or left.keys() - proof.keys():
+        raise ValueError("its proof does not have the form of what is left")
+    data = b"\6"
+    for name, inner in proof.items():
+        data += len(name.encode()).to_bytes(4, "big") + name.encode()
+        data += members_of(left.get(name, ...), inner, shown, levels - 1)
+    return sha256(data).digest()
+
+
+def chains_of(leaf: dict[str, Any], chain: str) -> Iterator[str]:
+    """Yield the digests that an event may have in the chain after another, "" at the beginning."""
+    before = bytes.fromhex(chain)
+    if not before:
+        tenant, name = leaf["tenant"].encode(), leaf["conversation"].encode()
+        data = len(tenant).to_bytes(4, "big") + tenant + name
+        before = blake2b(data, digest_size=16, person=b"toolledger/chat").digest()
+    payload = bytes.fromhex(leaf["payload"])
+    mark = bytes.fromhex(leaf["fingerprint"] or "").ljust(16, b"\0")
+    old = b"" if len(payload) == DIGEST else mark
+    known = 8 * (leaf["occurred_at"] is not None) + 16 * (not old)
+    numbers = leaf["recorded_at"], leaf["occurred_at"] or 0, leaf["version"], leaf["schema"]
+    for marks in range(8):  # three of them stand in no column: any is possible
+        packed = struct.pack(">qqIIB", *numbers, marks | known)
+        data = before + payload + bytes.fromhex(leaf["event_id"]) + old + packed
+        data += leaf["tag"].encode()
+        yield blake2b(data, digest_size=16, person=b"toolledger/event").hexdigest()
+
+
+class Check:
+    """What is found in a bundle: faults, and what nobody can know from it."""
+
+    def __init__(self, folder: Path, keys: list[str]) -> None:
+        self.folder, self.keys = folder, keys
+        self.faults: list[str] = []
+        self.said: list[str] = []
+        self.proven = self.later = 0
+        self.manifest = json.loads((folder / "manifest.json").read_bytes())
+        self.lines = (folder / "events.jsonl").read_bytes().splitlines()
+        self.events: dict[str, list[tuple[dict[str, Any], dict[str, Any]]]] = {}
+        self.notes: dict[str, tuple[str, int, bytes]] = {}
+        self.decided: dict[tuple[str, int], dict[str, Any] | None] = {}
+
+    def files(self) -> None:
+        """Compare the files with the manifest, and open the notes."""
+        named = dict(self.manifest["sha256"])
+        for path in sorted(self.folder.rglob("*")):
+            name = path.relative_to(self.folder).as_posix()
+            if path.is_symlink() or not (path.is_file() or path.is_dir()):
+                self.faults.append(f"{name!r} is no plain file")
+            elif path.is_file() and name != "manifest.json":
+                if (digest := named.pop(name, None)) is None:
+                    self.faults.append(f"{name!r} is not in the manifest: nothing is known of it")
+                elif sha256(path.read_bytes()).hexdigest() != digest:
+                    self.faults.append(f"{name!r} is not the file of the manifest")
+        self.faults += [f"{name!r} of the manifest is missing" for name in named]
+        for path in sorted(self.folder.glob("notes/*")):
+            try:
+                origin, size, root = opened(path.read_bytes().decode(), self.keys)
+                lane = path.stem.removeprefix("lane-")
+                if not origin.endswith(f"/{self.manifest['store']}/{lane}"):
+                    raise ValueError(f"it is of {origin!r}: another store or lane")
+                self.notes[path.name] = origin, size, root
+            except WRONG as error:
+                self.faults.append(f"'notes/{path.name}': {error}")
+
+    def event(self, line: dict[str, Any]) -> None:
+        """Check the form of a line and its way to the note."""
+        leaf = json.loads(line["leaf"])
+        is_form = json.dumps(leaf, separators=(",", ":")) == line["leaf"] and line.keys() == LINE
+        if not is_form or " ".join(leaf) != LEAF:
+            raise ValueError("its line, or its leaf, does not have the form of an event")
+        name, version, position = str(leaf["conversation"]), leaf["version"] + 0, leaf["position"]
+        self.events.setdefault(name, []).append((line, leaf))
+        if leaf["tenant"] != self.manifest["tenant"]:
+            self.faults.append(f"{name!r} version {version}: it is of another tenant")
+        _, size, root = self.notes.get(line["note"], ("", -1, b""))
+        if line["path"] is not None:
+            path = [b64decode(each, validate=True) for each in line["path"]]
+            if root_of(line["leaf"].encode(), position - 1, size, path) == root:
+                self.proven += 1
+            else:
+                self.faults.append(f"{name!r} version {version}: does not lead to its note")
+        elif 0 <= size < position:
+            self.later += 1
+            self.said.append(f"not proven: {name!r} version {version} comes after its note")
         else:
-            faults.append(f"{place}leaf does not lead to the note")
-    said = f"{proven} events proven, {others} after the last seal, {len(faults)} faults"
-    sys.stdout.write("\n".join([*faults, said, ""]))
-    return int(bool(faults))
+            self.faults.append(f"{name!r} version {version}: it has no proof")
+
+    def versions(self, name: str, scope: dict[str, Any]) -> None:
+        """Compare the versions of a conversation with the manifest."""
+        leaves = [leaf for _, leaf in self.events.get(name, [])]
+        (first, last), start, end = scope["versions"], self.manifest["from"], self.manifest["until"]
+        main = [leaf["version"] for leaf in leaves if leaf["version"] <= last]
+        for one, two in pairwise([first - 1, *main, last + 1]):
+            if two > one + 1:
+                self.faults.append(f"{name!r} lacks versions {one + 1} to {two - 1}")
+            elif two <= one:
+                self.faults.append(f"{name!r} version {two} comes again, or after version {one}")
+        outside = {leaf["version"]: leaf["tag"] for leaf in leaves if leaf["version"] > last}
+        if [*outside] != scope["records"] or {*outside.values()} - {"redacted"}:
+            self.faults.append(f"{name!r} has other versions after {last} than the manifest says")
+        for leaf in (leaf for leaf in leaves if leaf["version"] in (first, last)):
+            at = leaf["recorded_at"]
+            if (start is not None and at < start) or (end is not None and at >= end):
+                self.faults.append(f"{name!r} version {leaf['version']}: outside of the time span")
+        if first != 1 and start is None:
+            self.faults.append(f"{name!r} lacks versions 1 to {first - 1}, and no time is chosen")
+        self.said.append(f"{name!r}: versions {first} to {last}; no bundle shows if there are more")
+        self.said += [f"it also has version {each}, a redaction" for each in scope["records"]]
+
+    def conversation(self, name: str) -> None:
+        """Check how the events of a conversation follow one another, and their payloads."""
+        events = self.events.get(name, [])
+        if len({line["note"] for line, _ in events}) > 1:
+            self.faults.append(f"{name!r} stands in one lane, and names several notes")
+        before: dict[str, Any] = {"version": 0, "chain": "", "position": 0}
+        records: dict[int, str] = {}
+        for line, leaf in events:
+            place = f"{name!r} version {leaf['version']}: "
+            follows = leaf["version"] == before["version"] + 1
+            if follows and leaf["chain"] not in chains_of(leaf, before["chain"]):
+                self.faults.append(f"{place}its chain does not follow the one before")
+            if leaf["position"] <= before["position"]:
+                self.faults.append(f"{place}it comes before its predecessor in the log")
+            if leaf["tag"] == "redacted" and line["payload"] is not None:
+                content = json.loads(line["payload"])
+                if content.get("origin") is None:  # otherwise it is about the origin of a fork
+                    records |= {each["version"]: each["marker"] for each in content["payloads"]}
+            before = leaf
+        for line, leaf in events:
+            place = f"{name!r} version {leaf['version']}: "
+            try:
+                self.payload(place, line, leaf, records.get(leaf["version"]))
+            except WRONG as error:
+                self.faults.append(f"{place}its payload cannot be read: {error}")
+
+    def payload(self, place: str, line: dict[str, Any], leaf: dict[str, Any], record: Any) -> None:
+        """Compare what is there, or left, of a payload with its leaf."""
+        content: Any
+        marker, start = line["marker"], f'{{"redacted":"{leaf["payload"]}"'
+        if marker is None and line["payload"] is None:
+            raise ValueError("it is gone, and nothing says that it was redacted")
+        if marker is None:
+            if digest_of(line).hex() != leaf["payload"]:
+                self.faults.append(f"{place}its payload is not that of its leaf")
+            if record is not None:
+                self.faults.append(f"{place}it was redacted, and its payload is there")
+            content = json.loads(line["payload"])
+        else:
+            rest = marker.removeprefix(start).encode()
+            digest = blake2b(rest, digest_size=16, person=b"toolledger/mark").hexdigest()
+            content = self.left(place, json.loads(marker), leaf)
+            if not marker.startswith(start) or line["payload"] is not None:
+                self.faults.append(f"{place}what is left of it names another payload")
+            if record is None:
+                self.faults.append(f"{place}its content is gone, and no redaction is recorded here")
+            elif record != digest:
+                self.faults.append(f"{place}what is left of it is not what its redaction recorded")
+        if type(content) is not dict or next(iter(content), "") == "encrypted":
+            self.said.append(f"{place}it is encrypted, or no object: its decision is not compared")
+            content = None
+        if leaf["tag"] in DECIDED:
+            self.decision(leaf, content)
+
+    def left(self, place: str, marker: dict[str, Any], leaf: dict[str, Any]) -> Any:
+        """Check what is left of a payload by the members that are sealed; return it."""
+        kept, shown = marker.get("kept", ...), list[Any]()
+        if "members" not in marker or leaf["members"] is None:
+            if kept is not Ellipsis:
+                self.faults.append(f"{place}what is left of it is proven by nothing")
+        elif members_of(kept, marker["members"], shown).hex() != leaf["members"]:
+            self.faults.append(f"{place}what is left of it is not what was sealed")
+        shown = [each for each in shown if each is not Ellipsis and each != GONE]
+        if any(GONE not in json.dumps(each) for each in shown):
+            self.faults.append(f"{place}what is left of it shows what is not proven")
+        elif shown:
+            self.said.append(f"not proven: {place}what is left of {len(shown)} of its texts")
+        if kept is not Ellipsis:
+            return kept
+        content = {"call_id": marker.get("call_id")}
+        refused = {"reason": GONE, "source": marker.get("word") or GONE}
+        return content | refused if leaf["tag"] == "rejected" else content
+
+    def decision(self, leaf: dict[str, Any], content: dict[str, Any] | None) -> None:
+        """Keep what `decisions.json` has to say of an event."""
+        key = leaf["conversation"], leaf["version"]
+        if content is None:
+            self.decided[key] = None
+            return
+        by, tag = content.get("by"), leaf["tag"]
+        if by is None and tag not in ("approved", "rejected"):
+            return
+        at = leaf["occurred_at"] if leaf["occurred_at"] is not None else leaf["recorded_at"]
+        told = {name: content.get(name) for name in ("call_id", "reason", "rule")}
+        told["source"] = content.get("source", "human") if tag == "rejected" else None
+        told["edited"] = content.get("edited_call") is not None or None
+        told["versions"] = [each["version"] for each in content.get("payloads") or ()] or None
+        time = datetime.fromtimestamp(at / 1e6, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
+        known = {"conversation": key[0], "version": key[1], "at": time, "what": tag, "by": by}
+        told = {name: value for name, value in told.items() if value is not None}
+        self.decided[key] = known | told
+
+    def decisions(self) -> int:
+        """Compare the lists of decisions with the events; return how many there are."""
+        made = json.loads((self.folder / "decisions.json").read_bytes())
+        redactions = json.loads((self.folder / "redactions.json").read_bytes())
+        if redactions != [each for each in made if each["what"] == "redacted"]:
+            self.faults.append("'redactions.json' is not what 'decisions.json' says of redactions")
+        left = dict(self.decided)
+        for each in made:
+            key = each["conversation"], each["version"]
+            if left.pop(key, ...) not in (None, each):
+                self.faults.append(f"'decisions.json': {key} is not what the event says")
+        for key in (key for key, told in left.items() if told is not None):
+            self.faults.append(f"'decisions.json' lacks the decision of {key}")
+        return len(made)
+
+    def run(self) -> None:
+        """Check all of it."""
+        self.files()
+        for number, data in enumerate(self.lines, 1):
+            try:
+                self.event(json.loads(data))
+            except WRONG as error:
+                self.faults.append(f"line {number} of 'events.jsonl': {error or type(error)}")
+        if not self.lines:
+            self.faults.append("'events.jsonl' holds no event")
+        scope = self.manifest["conversations"]
+        self.faults += [f"{name!r} is not in the manifest" for name in self.events.keys() - scope]
+        for name in scope:
+            try:
+                self.versions(name, scope[name])
+                self.conversation(name)
+            except WRONG as error:
+                self.faults.append(f"{name!r} does not have its form: {error}")
+        made = self.decisions()
+        events = [line for some in self.events.values() for line, _ in some]
+        redacted = sum(line["payload"] is None for line in events)
+        counts = len(scope), len(self.lines), self.proven, redacted, made
+        if self.manifest["holds"] != dict(zip(HOLDS.split(), counts, strict=True)):
+            self.faults.append("the manifest says other numbers than there are")
+        if " ".join(self.manifest) != MANIFEST:
+            self.faults.append("the manifest does not have its form")
+
+
+def main(folder: Path, keys: list[str]) -> int:
+    """Print what is at fault, and what cannot be known; return the status."""
+    for key in keys:
+        name, key_id, encoded = [*key.split("+", 2), "", ""][:3]
+        try:
+            public = b64decode(encoded, validate=True)
+        except ValueError:
+            public = b""
+        data = name.encode() + b"\n" + public
+        if public[:1] != b"\1" or len(public) != KEY or sha256(data).hexdigest()[:8] != key_id:
+            sys.stdout.write(f"{key[:80]!r} is no verifier key of kind 1: copy it again\n")
+            return 2
+    try:
+        check = Check(folder, keys)
+    except WRONG as error:
+        sys.stdout.write(f"{str(folder)!r} is no bundle that can be read: {error}\n")
+        return 2
+    try:
+        check.run()
+    except WRONG as error:
+        check.faults.append(f"the bundle does not have its form: {error!r}")
+    check.said += [
+        "for reading, and proven by nothing: README.md, pages/",
+        "signed by nobody: manifest.json, so no bundle shows what was left out as a whole",
+    ]
+    counts = f"{check.proven} events proven, {check.later} after the last seal"
+    said = [*check.said, *check.faults, f"{counts}, {len(check.faults)} faults"]
+    text = "".join(" ".join(line.splitlines()) + "\n" for line in said)
+    sys.stdout.buffer.write(text.encode("utf-8", "backslashreplace"))
+    return int(bool(check.faults))
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1]), sys.argv[2]))
+    if not sys.argv[2:]:
+        sys.stdout.write("usage: python check.py FOLDER VERIFIER_KEY...\n")
+        sys.exit(2)
+    sys.exit(main(Path(sys.argv[1]), sys.argv[2:]))
