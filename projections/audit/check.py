@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from hashlib import blake2b, sha256
 from itertools import pairwise, product
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 try:
     from cryptography.exceptions import InvalidSignature
@@ -84,6 +84,16 @@ def digest_of(line: dict[str, Any]) -> bytes:
     return blake2b(salt + mark + payload, digest_size=32, person=b"toolledger/salt").digest()
 
 
+def is_list(value: Any) -> TypeGuard[list[Any]]:
+    """Return whether a value is a list."""
+    return isinstance(value, list)
+
+
+def is_object(value: Any) -> TypeGuard[dict[str, Any]]:
+    """Return whether a value is an object."""
+    return isinstance(value, dict)
+
+
 def members_of(left: Any, proof: Any, shown: list[Any], levels: int = 32) -> bytes:
     """Return the root over the members of a payload, from what is left of it and its proof.
 
@@ -96,22 +106,40 @@ def members_of(left: Any, proof: Any, shown: list[Any], levels: int = 32) -> byt
             return salt
         if len(salt) != SALT or left is Ellipsis:
             raise ValueError("its proof does not have the form of what is left")
-        if not levels or not left or not isinstance(left, dict | list):
+        if not (levels and left and (is_list(left) or is_object(left))):
             return sha256(b"\4" + salt + json.dumps(left, separators=(",", ":")).encode()).digest()
         for number in range(len(left)):
             inner.append(sha256(b"\3" + salt + number.to_bytes(8, "big")).hexdigest()[:32])
-        proof = dict(zip(left, inner, strict=True)) if isinstance(left, dict) else inner
-    if isinstance(proof, list) and isinstance(left, list):
+        proof = dict(zip(left, inner, strict=True)) if is_object(left) else inner
+    if is_list(proof) and is_list(left):
         pairs = zip(left, proof, strict=True)
         digests = (members_of(*each, shown, levels - 1) for each in pairs)
         return sha256(b"\5" + b"".join(digests)).digest()
-    if not isinstance(proof, dict) or not isinstance(left, dict) or left.keys() - proof.keys():
+    if not (is_object(proof) and is_object(left)) or left.keys() - proof.keys():
         raise ValueError("its proof does not have the form of what is left")
-    data = b"\6"
-    for name, inner in proof.items():
-        data += len(name.encode()).to_bytes(4, "big") + name.encode()
-        data += members_of(left.get(name, ...), inner, shown, levels - 1)
-    return sha256(data).digest()
+    over = sha256(b"\6")
+    for name, each in proof.items():
+        over.update(len(name.encode()).to_bytes(4, "big") + name.encode())
+        over.update(members_of(left.get(name, ...), each, shown, levels - 1))
+    return over.digest()
+
+
+def value_of(payload: str) -> Any:
+    """Return what a payload says; None for one that is no JSON."""
+    try:
+        return json.loads(payload)
+    except (RecursionError, ValueError):
+        return None
+
+
+def is_root(payload: str, salt: str, root: str | None) -> bool:
+    """Return whether it is the root over the members of a payload, or over one that has none."""
+    if root == sha256(b"\7" + bytes.fromhex(salt) + payload.encode()).hexdigest():
+        return True
+    try:
+        return members_of(value_of(payload), salt, []).hex() == root
+    except (RecursionError, ValueError):
+        return False
 
 
 def chains_of(leaf: dict[str, Any], chain: str) -> Iterator[str]:
@@ -243,31 +271,39 @@ class Check:
 
     def payload(self, place: str, line: dict[str, Any], leaf: dict[str, Any], record: Any) -> None:
         """Compare what is there, or left, of a payload with its leaf."""
-        content: Any
-        marker, start = line["marker"], f'{{"redacted":"{leaf["payload"]}"'
-        if marker is None and line["payload"] is None:
-            raise ValueError("it is gone, and nothing says that it was redacted")
-        if marker is None:
-            if digest_of(line).hex() != leaf["payload"]:
-                self.faults.append(f"{place}its payload is not that of its leaf")
-            if record is not None:
-                self.faults.append(f"{place}it was redacted, and its payload is there")
-            content = json.loads(line["payload"])
+        if line["marker"] is not None:
+            content = self.marked(place, line, leaf, record)
+        elif line["payload"] is not None:
+            content = self.whole(place, line, leaf, record)
         else:
-            rest = marker.removeprefix(start).encode()
-            digest = blake2b(rest, digest_size=16, person=b"toolledger/mark").hexdigest()
-            content = self.left(place, json.loads(marker), leaf)
-            if not marker.startswith(start) or line["payload"] is not None:
-                self.faults.append(f"{place}what is left of it names another payload")
-            if record is None:
-                self.faults.append(f"{place}its content is gone, and no redaction is recorded here")
-            elif record != digest:
-                self.faults.append(f"{place}what is left of it is not what its redaction recorded")
-        if type(content) is not dict or next(iter(content), "") == "encrypted":
+            raise ValueError("it is gone, and nothing says that it was redacted")
+        if not is_object(content) or next(iter(content), "") == "encrypted":
             self.said.append(f"{place}it is encrypted, or no object: its decision is not compared")
             content = None
         if leaf["tag"] in DECIDED:
             self.decision(leaf, content)
+
+    def whole(self, place: str, line: dict[str, Any], leaf: dict[str, Any], record: Any) -> Any:
+        """Check a payload that is there; return what it says."""
+        if digest_of(line).hex() != leaf["payload"]:
+            self.faults.append(f"{place}its payload is not that of its leaf")
+        if line["salt"] and not is_root(line["payload"], line["salt"], leaf["members"]):
+            self.faults.append(f"{place}its members are not those of its leaf")
+        if record is not None:
+            self.faults.append(f"{place}it was redacted, and its payload is there")
+        return value_of(line["payload"])
+
+    def marked(self, place: str, line: dict[str, Any], leaf: dict[str, Any], record: Any) -> Any:
+        """Check what stands in the place of a payload, by the record of its redaction."""
+        marker, start = line["marker"], f'{{"redacted":"{leaf["payload"]}"'
+        rest = marker.removeprefix(start).encode()
+        if not marker.startswith(start) or line["payload"] is not None:
+            self.faults.append(f"{place}what is left of it names another payload")
+        if record is None:
+            self.faults.append(f"{place}its content is gone, and no redaction is recorded here")
+        elif record != blake2b(rest, digest_size=16, person=b"toolledger/mark").hexdigest():
+            self.faults.append(f"{place}what is left of it is not what its redaction recorded")
+        return self.left(place, json.loads(marker), leaf)
 
     def left(self, place: str, marker: dict[str, Any], leaf: dict[str, Any]) -> Any:
         """Check what is left of a payload by the members that are sealed; return it."""
