@@ -162,7 +162,7 @@ def chains_of(leaf: dict[str, Any], chain: str) -> Iterator[str]:
 
 
 class Check:
-    """What is found in a bundle: faults, and what nobody can know from it."""
+    """What is found in a bundle: faults, and what cannot be known from it."""
 
     def __init__(self, folder: Path, keys: list[str]) -> None:
         self.folder, self.keys = folder, keys
@@ -278,7 +278,6 @@ class Check:
         else:
             raise ValueError("it is gone, and nothing says that it was redacted")
         if not is_object(content) or next(iter(content), "") == "encrypted":
-            self.said.append(f"{place}it is encrypted, or no object: its decision is not compared")
             content = None
         if leaf["tag"] in DECIDED:
             self.decision(leaf, content)
@@ -328,20 +327,21 @@ class Check:
         """Keep what `decisions.json` has to say of an event."""
         key = leaf["conversation"], leaf["version"]
         if content is None:
+            self.said.append(f"not compared: the decision of {key}, which is encrypted")
             self.decided[key] = None
             return
         by, tag = content.get("by"), leaf["tag"]
         if by is None and tag not in ("approved", "rejected"):
             return
         at = leaf["occurred_at"] if leaf["occurred_at"] is not None else leaf["recorded_at"]
-        told = {name: content.get(name) for name in ("call_id", "reason", "rule")}
-        told["source"] = content.get("source", "human") if tag == "rejected" else None
-        told["edited"] = content.get("edited_call") is not None or None
-        told["versions"] = [each["version"] for each in content.get("payloads") or ()] or None
+        more = {name: content.get(name) for name in ("call_id", "reason", "rule")}
+        more["source"] = content.get("source", "human") if tag == "rejected" else None
+        more["edited"] = content.get("edited_call") is not None or None
+        more["versions"] = [each["version"] for each in content.get("payloads") or ()] or None
         time = datetime.fromtimestamp(at / 1e6, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
         known = {"conversation": key[0], "version": key[1], "at": time, "what": tag, "by": by}
-        told = {name: value for name, value in told.items() if value is not None}
-        self.decided[key] = known | told
+        more = {name: value for name, value in more.items() if value is not None}
+        self.decided[key] = known | more
 
     def decisions(self) -> int:
         """Compare the lists of decisions with the events; return how many there are."""
@@ -354,7 +354,7 @@ class Check:
             key = each["conversation"], each["version"]
             if left.pop(key, ...) not in (None, each):
                 self.faults.append(f"'decisions.json': {key} is not what the event says")
-        for key in (key for key, told in left.items() if told is not None):
+        for key in (key for key, each in left.items() if each is not None):
             self.faults.append(f"'decisions.json' lacks the decision of {key}")
         return len(made)
 
@@ -409,7 +409,7 @@ def main(folder: Path, keys: list[str]) -> int:
         check.faults.append(f"the bundle does not have its form: {error!r}")
     check.said += [
         "for reading, and proven by nothing: README.md, pages/",
-        "signed by nobody: manifest.json, so no bundle shows what was left out as a whole",
+        "not signed: manifest.json, so no bundle shows what was left out as a whole",
     ]
     counts = f"{check.proven} events proven, {check.later} after the last seal"
     said = [*check.said, *check.faults, f"{counts}, {len(check.faults)} faults"]

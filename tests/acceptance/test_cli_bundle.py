@@ -41,7 +41,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def found_in(folder: Path) -> str:
     """Return what the script of a bundle says, run as a stranger does, without this library."""
-    command = [sys.executable, "-I", folder / "check.py", folder, VKEY]
+    command: list[str | Path] = [sys.executable, "-I", folder / "check.py", folder, VKEY]
     done = subprocess.run(command, capture_output=True, check=False)
     said = done.stdout.decode()
     assert done.returncode == int(" 0 faults" not in said), done.stderr
@@ -61,7 +61,7 @@ def test_a_bundle_is_whole_and_checked_without_the_library(folder: Path) -> None
         "'one': versions 1 to 7; no bundle shows if there are more",
         "'größe/2': versions 1 to 5; no bundle shows if there are more",
         "for reading, and proven by nothing: README.md, pages/",
-        "signed by nobody: manifest.json, so no bundle shows what was left out as a whole",
+        "not signed: manifest.json, so no bundle shows what was left out as a whole",
         "11 events proven, 1 after the last seal, 0 faults",
     ]
     leaves = [json.loads(line["leaf"]) for line in lines_of(folder)]

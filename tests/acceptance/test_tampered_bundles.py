@@ -1,7 +1,7 @@
 """What the script of a bundle says of one that was tampered with, and of what is no bundle.
 
-The forger has no signing key, and computes anew whatever he can: digests of files, of payloads, of
-markers and of the chain.
+The forger has no signing key, and computes anew all that needs none: digests of files, of payloads,
+of markers and of the chain.
 """
 
 from __future__ import annotations
@@ -288,7 +288,7 @@ WAYS: dict[str, tuple[Callable[[Tampered], Any], str]] = {
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_whatever_is_changed_is_named(
+def test_each_change_is_named(
     tampered: Tampered, capsys: pytest.CaptureFixture[str], way: str
 ) -> None:
     """One line names it, and the status is 1."""
@@ -300,13 +300,33 @@ def test_whatever_is_changed_is_named(
     assert any(named in line for line in lines[:-1]), lines
 
 
-def test_nothing_is_at_fault_where_nothing_was_changed(
-    made: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """What comes after the seal, and what is left of a text, is said to be unproven."""
+def test_an_untouched_bundle_has_no_fault(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The event after the seal is said to be unproven."""
     status, lines = said_of(made, capsys)
     assert (status, lines[-1]) == (0, "12 events proven, 1 after the last seal, 0 faults")
     assert lines[0] == "not proven: 'one' version 8 comes after its note"
+
+
+def test_a_forged_end_is_said_to_be_unproven(
+    tampered: Tampered, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The last event can be moved behind the note, and then counts as one that nothing proves."""
+
+    def forge(lines: Lines) -> None:
+        line = lines[-1]
+        line["payload"] = line["payload"].replace('"paid":10', '"paid":99')
+        salt = bytes.fromhex(line["salt"])
+        data = salt + bytes.fromhex(line["fingerprint"] or "") + line["payload"].encode()
+        payload = blake2b(data, digest_size=32, person=b"toolledger/salt").hexdigest()
+        leaf = json.loads(line["leaf"]) | {"position": 99, "payload": payload}
+        leaf["members"] = root_of(line["payload"].encode(), salt).hex()
+        leaf["chain"] = next(check.chains_of(leaf, json.loads(lines[-2]["leaf"])["chain"]))
+        line |= {"leaf": json.dumps(leaf, separators=(",", ":")), "path": None}
+
+    tampered.lines(forge).manifest(lambda value: value["holds"].update(proven=11))
+    status, lines = said_of(tampered.folder, capsys)
+    assert "not proven: 'two' version 5 comes after its note" in lines
+    assert (status, lines[-1]) == (0, "11 events proven, 2 after the last seal, 0 faults")
 
 
 def test_hostile_bytes_are_faults_and_no_tracebacks(
@@ -347,10 +367,10 @@ def _places(value: Any) -> Iterator[tuple[Any, Any]]:
 
 
 @pytest.mark.parametrize("key", ["", "nonsense", "a+b+c", VKEY[:-1], VKEY.replace("agents", "x")])
-def test_what_cannot_be_read_ends_with_status_2(
+def test_unreadable_input_ends_with_status_2(
     made: Path, capsys: pytest.CaptureFixture[str], key: str
 ) -> None:
-    """A key that is none, and a folder that is no bundle."""
+    """A key may be none, and a folder no bundle."""
     assert check.main(made, [key]) == 2
     assert "is no verifier key" in capsys.readouterr().out
     assert check.main(made / "pages", [VKEY]) == 2
