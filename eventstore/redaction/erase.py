@@ -22,7 +22,7 @@ import msgspec
 
 from eventstore.domain.arguments import check_version
 from eventstore.domain.redaction import is_marker, parsed_marker
-from eventstore.errors import ConversationArchived
+from eventstore.errors import ConversationArchived, StoreCorrupt
 from eventstore.redaction.redact import Redaction, Said, check_said, redact_selected
 from eventstore.redaction.selection import Selection, pattern_of
 from eventstore.subjects.tags import WHOLE, TaggedConversation
@@ -54,7 +54,8 @@ class ErasedConversation(msgspec.Struct, frozen=True, omit_defaults=True):
     that concerned others, too. `left` has the calls that are open or in doubt, with their states.
     `archive` is where the conversation was archived to: that file holds it, or may hold the text,
     still. What `guessable` events held can be guessed, and the guess confirmed. `kept` has the
-    names of identifiers that hold the text and stay, by version.
+    names of identifiers that hold the text and stay, by version. `damage` says what is not as it
+    was written, so that it was left, with its tags.
     """
 
     conversation_id: str
@@ -66,6 +67,7 @@ class ErasedConversation(msgspec.Struct, frozen=True, omit_defaults=True):
     guessable: tuple[int, ...] = ()
     archive: str | None = None
     kept: dict[int, tuple[str, ...]] = {}
+    damage: str | None = None
 
 
 class Erasure(msgspec.Struct, frozen=True):
@@ -85,7 +87,7 @@ class Erasure(msgspec.Struct, frozen=True):
     def is_complete(self) -> bool:
         """Whether nothing is left in the log, or in its archives."""
         return self.is_final and not any(
-            each.left or each.archive or each.kept for each in self.conversations
+            each.left or each.archive or each.kept or each.damage for each in self.conversations
         )
 
 
@@ -139,14 +141,31 @@ class _Work:
         return any(set(each.versions) - known.get((each.lane, each.key), set()) for each in now)
 
     def _erase_tagged(self, tagged: TaggedConversation) -> int:
-        """Redact what a conversation says of the subject; return the version that it has then."""
+        """Redact what a conversation says of the subject; return the version that it has then.
+
+        It is 0 where its tags must stay.
+        """
         name, tenant = tagged.conversation_id, tagged.tenant
         if tagged.archive is not None:
             place = None if self._archives_are_gone else tagged.archive
             self.done[tenant, name] = ErasedConversation(
-                name, tenant, shared=tagged.shared, archive=place
+                name, tenant, shared=tagged.shared, archive=place, damage=tagged.damage
             )
             return 0
+        self._note_damage(tenant, name, tagged.damage)
+        try:
+            return self._redact_tagged(tagged) if tagged.versions else 0
+        except StoreCorrupt as error:  # the others are erased
+            self._note_damage(tenant, name, str(error))
+            return 0
+
+    def _note_damage(self, tenant: str, name: str, damage: str | None) -> None:
+        before = self.done.get((tenant, name), ErasedConversation(name, tenant))
+        self.done[tenant, name] = msgspec.structs.replace(before, damage=damage)
+
+    def _redact_tagged(self, tagged: TaggedConversation) -> int:
+        """Redact what is tagged; return the version that the conversation has then."""
+        name, tenant = tagged.conversation_id, tagged.tenant
         session = self._session_of(tenant)
         versions = frozenset[int]() if WHOLE in tagged.versions else frozenset(tagged.versions)
         calls: set[str] = set()
@@ -172,6 +191,8 @@ class _Work:
                         self.done[tenant, name] = ErasedConversation(
                             name, tenant, archive=archived.place
                         )
+                except StoreCorrupt as error:
+                    self._note_damage(tenant, name, str(error))
 
     def _redact(
         self, session: LogSession, name: str, wanted: Selection, shared: tuple[int, ...]
@@ -189,7 +210,7 @@ class _Work:
 
     def _untag(self, tagged: TaggedConversation, end: int) -> bool:
         done = self.done[tagged.tenant, tagged.conversation_id]
-        if done.archive is not None:
+        if done.archive is not None or (done.damage is not None and not end):
             return True
         gone = set(tagged.versions)
         if done.left:
@@ -282,6 +303,7 @@ def _joined(
         before.left | redacted.left,
         tuple(sorted({*before.guessable, *redacted.guessable})),
         kept=before.kept | redacted.kept,
+        damage=before.damage,
     )
 
 
@@ -307,6 +329,11 @@ def _notes(work: _Work, conversations: tuple[ErasedConversation, ...]) -> Iterat
     if any(each.kept for each in conversations):
         yield (
             "identifiers and records of redactions that hold the text stay; the members are named"
+        )
+    if any(each.damage for each in conversations):
+        yield (
+            "what is damaged was left: run `toolledger verify`, restore the database from a copy, "
+            "and erase again; text=... finds what has no tag"
         )
     if any(each.left for each in conversations):
         yield (

@@ -52,6 +52,7 @@ _of_salted = blake2b(digest_size=SALTED_DIGEST_BYTES, person=b"toolledger/salt")
 _of_event = blake2b(digest_size=DIGEST_BYTES, person=b"toolledger/event")
 _of_conversation = blake2b(digest_size=DIGEST_BYTES, person=b"toolledger/chat")
 _of_store = blake2b(digest_size=DIGEST_BYTES, person=b"toolledger/store")
+_of_tag = blake2b(digest_size=DIGEST_BYTES, person=b"toolledger/tag")
 
 # One block of BLAKE2b takes all of it: the tag, of any length, comes last.
 _pack = Struct(">16s16s16s16sqqIIB").pack
@@ -87,6 +88,21 @@ def is_sound_store(epoch: object, lanes: object, created_at: object, digest: obj
     """Return whether the stored row of the store as a whole has its digest."""
     name = _bytes(epoch)
     return name is not None and _bytes(digest) == store_digest(name, lanes, created_at)
+
+
+def tag_digest(lane: object, subject: bytes, conversation: object, version: object) -> bytes:
+    """Return the digest of what is stored of a tag: that an event is about a subject."""
+    hash_ = _of_tag.copy()
+    hash_.update(f"{lane} {conversation} {version} ".encode() + subject)
+    return hash_.digest()
+
+
+def is_sound_tag(
+    lane: object, subject: object, conversation: object, version: object, digest: object
+) -> bool:
+    """Return whether the stored row of a tag has its digest."""
+    name = _bytes(subject)
+    return name is not None and _bytes(digest) == tag_digest(lane, name, conversation, version)
 
 
 def event_digest(previous: bytes, version: int, draft: Draft) -> bytes:

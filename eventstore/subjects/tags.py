@@ -22,7 +22,8 @@ class TaggedConversation(msgspec.Struct, frozen=True):
     """The events of a conversation that are about a subject, as the index has them.
 
     `shared` are those, among them, that are about others, too. `archive` is the place that the
-    conversation was archived to; None where its events are in the database.
+    conversation was archived to; None where its events are in the database. `damage` says
+    what of the tags, or of the archive, is not as it was written: that is not among the rest.
     """
 
     lane: int
@@ -32,6 +33,7 @@ class TaggedConversation(msgspec.Struct, frozen=True):
     versions: tuple[int, ...]
     shared: tuple[int, ...] = ()
     archive: str | None = None
+    damage: str | None = None
 
 
 class SubjectIndex(Protocol):
@@ -58,7 +60,10 @@ class SubjectIndex(Protocol):
         ...
 
     def find(self, subject: bytes) -> Iterator[TaggedConversation]:
-        """Yield the conversations, of all tenants, with events about a subject."""
+        """Yield the conversations, of all tenants, with events about a subject.
+
+        What a damaged tag names is not among their `versions`: it may be about somebody else.
+        """
         ...
 
     def tenants(self) -> Sequence[str]:

@@ -100,6 +100,7 @@ def tables() -> Iterator[tuple[str, list[sa.Column[Any]], Sequence[str], dict[st
             column("subject", HASH),
             column("conversation", BIG),
             column("version", sa.Integer),
+            column("digest", HASH),
         ],
         ("lane", "subject", "conversation", "version"),
         rowless,

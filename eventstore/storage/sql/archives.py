@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
+from eventstore.domain.detached import is_detached
 from eventstore.storage.interface import Archived, Resting
-from eventstore.storage.sql.archiving import found
+from eventstore.storage.sql.archiving import found, not_recorded
 from eventstore.storage.sql.parts import Parts
 from eventstore.storage.sql.reader import LogReader
 from eventstore.storage.stored_row import StoredRow
@@ -65,7 +66,15 @@ class SqlArchives:
         """Return where a conversation is archived; see `Archives.find`."""
         with self._reader.connections.cursor() as cursor:
             key = self._log.keys.find(cursor, conversation_id)
-            return None if key is None else found(cursor, self._log.sql, key, conversation_id)
+            if key is None:
+                return None
+            there = found(cursor, self._log.sql, key, conversation_id)
+            if there is None:
+                cursor.execute(self._reader.checks.conversation, (*key, 0, 1))
+                first = [StoredRow._make(row).payload for row in cursor.fetchall()]
+                if first and is_detached(first[0]):
+                    raise not_recorded(conversation_id)
+            return there
 
     def _chunks(self, statement: str, *of: object) -> Iterator[Sequence[Any]]:
         return self._reader.chunks(self._mark(statement), *of)

@@ -11,8 +11,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from eventstore.domain.codec import decode
 from eventstore.domain.detached import EventsArchived
 from eventstore.errors import ConversationArchived, StoreCorrupt
 from eventstore.storage.interface import Archived, Attach, Detach
@@ -24,10 +25,6 @@ if TYPE_CHECKING:
     from eventstore.storage.sql.conversation_keys import Key
     from eventstore.storage.sql.statements import Statements
 
-_FIND = (
-    "SELECT version, archived_at, place FROM toolledger_archives "
-    "WHERE lane = ? AND conversation = ?"
-)
 _INSERT = (
     "INSERT INTO toolledger_archives (lane, conversation, version, archived_at, place) "
     "VALUES (?, ?, ?, ?, ?)"
@@ -41,10 +38,37 @@ _ATTACH = (
 
 
 def found(cursor: DBAPICursor, sql: Statements, key: Key, conversation_id: str) -> Archived | None:
-    """Return where a conversation is archived, as a transaction sees it."""
-    cursor.execute(sql.mark(_FIND), key)
+    """Return where a conversation is archived, as a transaction sees it.
+
+    Raises:
+        StoreCorrupt: the table is not as it was recorded.
+    """
+    cursor.execute(sql.archived, key)
     row = cursor.fetchone()
-    return None if row is None else Archived(conversation_id, *row)
+    return None if row is None else as_recorded(conversation_id, row)
+
+
+def as_recorded(conversation_id: str, row: Sequence[Any]) -> Archived:
+    """Return what the table of archives says, if the event that records the archive does, too.
+
+    That event is in the chain, and the table is not.
+
+    Raises:
+        StoreCorrupt: it says something else, or is not there.
+    """
+    version, archived_at, place, recorded_at, tag, schema, payload = row
+    said = decode(tag, schema, payload) if tag == EventsArchived.tag else None
+    if not isinstance(said, EventsArchived) or (said.version, recorded_at, said.place) != (
+        version,
+        archived_at,
+        place,
+    ):
+        raise StoreCorrupt(
+            f"the table of archives says that conversation {conversation_id!r} is archived at "
+            f"{place!r}, and no event of it says so: run `toolledger verify`, and restore the "
+            "database from a copy"
+        )
+    return Archived(conversation_id, version, archived_at, place)
 
 
 def refusal(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import ColumnElement, Join, and_, bindparam, literal_column, select
+from sqlalchemy import ColumnElement, Join, and_, bindparam, literal_column, select, tuple_
 
 from eventstore.storage.sql import schema as tables
 from eventstore.storage.sql.seen_clauses import FIRST_ROW, Rows, page
@@ -16,12 +16,13 @@ if TYPE_CHECKING:
 
     from eventstore.storage.sql.backend import Backend
 
-_e, _c, _f, _i, _a = (
+_e, _c, _f, _i, _a, _s = (
     tables.events.c,
     tables.conversations.c,
     tables.fingerprints.c,
     tables.event_ids.c,
     tables.archives.c,
+    tables.subjects.c,
 )
 _previous = tables.events.alias("previous")
 
@@ -44,6 +45,8 @@ class CheckStatements:
         self.conversations = text(page(_checked_conversations(backend)), "at", "after", "most")
         self.archives = text(page(_checked_archives(backend)), "at", "after", "most")
         self.store = text(_checked_store(backend))
+        before = ("subject", "subject", "key", "version")
+        self.tags = text(page(_checked_tags()), "at", *before, "most")
         self.stray_marks = text(_stray(_f, _e.fingerprint == _f.fingerprint), "at")
         self.stray_ids = text(_stray(_i, _e.event_id == _i.event_id), "at")
 
@@ -123,6 +126,24 @@ def _checked_archives(backend: Backend) -> Rows:
         select(_a.conversation, _a.version, _a.archived_at, backend.text_as_stored(_a.place))
         .where(_a.lane == bindparam("at"), _a.conversation > bindparam("after"))
         .order_by(_a.conversation)
+    )
+
+
+def _checked_tags() -> Rows:
+    """Return tags with what they name, last ones first: no other value of SQLite is after bytes."""
+    event = and_(_e.lane == _s.lane, _e.conversation == _s.conversation, _e.version == _s.version)
+    conversation = and_(_c.lane == _s.lane, _c.conversation == _s.conversation)
+    place = tuple_(_s.subject, _s.conversation, _s.version)
+    before = tuple_(bindparam("subject"), bindparam("key"), bindparam("version"))
+    return (
+        select(*place, _s.digest, _c.conversation, _e.version)
+        .select_from(
+            tables.subjects.outerjoin(tables.conversations, conversation).outerjoin(
+                tables.events, event
+            )
+        )
+        .where(_s.lane == bindparam("at"), _s.subject <= bindparam("subject"), place < before)
+        .order_by(_s.subject.desc(), _s.conversation.desc(), _s.version.desc())
     )
 
 

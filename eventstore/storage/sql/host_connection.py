@@ -21,8 +21,8 @@ from eventstore.domain.detached import EventsArchived
 from eventstore.domain.fingerprint import slice_of
 from eventstore.errors import StorageError, StoreBusy, StoreCorrupt
 from eventstore.storage.chain import chained, conversation_digest
-from eventstore.storage.interface import Append, Appended, AppendOutcome, Archived
-from eventstore.storage.sql.archiving import archived_error, not_recorded
+from eventstore.storage.interface import Append, Appended, AppendOutcome
+from eventstore.storage.sql.archiving import archived_error, as_recorded, not_recorded
 from eventstore.storage.sql.rows import (
     BEFORE_ALL,
     Batch,
@@ -32,6 +32,7 @@ from eventstore.storage.sql.rows import (
     id_rows,
     index_rows,
     recorded,
+    sound_tags,
     tag_rows,
 )
 from eventstore.storage.sql.schema import (
@@ -181,7 +182,7 @@ class ConnectionStorage:
         if key is None:
             return []
         found = self._fetch(self._sql.tags, at=lane, key=key)
-        return [Tag(bytes(subject), version) for version, subject in found]
+        return sound_tags(lane, key, found)
 
     # statements
 
@@ -212,7 +213,7 @@ class ConnectionStorage:
         """Raise an error if a conversation is archived, of which this is what was read."""
         there = self._fetch(self._sql.archived, at=lane, key=key)
         if there:
-            raise archived_error(Archived(name, *there[0]))
+            raise archived_error(as_recorded(name, there[0]))
         if not is_whole:
             raise not_recorded(name)
 

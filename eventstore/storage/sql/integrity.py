@@ -8,6 +8,7 @@
    older version stored more levels of them than this one reads.
 5. The index of fingerprints and the table of given ids must have no row without its event; one that
    they lack is noticed by the chain.
+6. A tag of a subject must have its digest, and its event. One that was removed is not noticed.
 
 So a change of any stored value that means anything is named. What a database stores beside the
 values (free space, statistics) means nothing.
@@ -29,13 +30,16 @@ from eventstore.errors import StoreCorrupt, UnhashableArguments
 from eventstore.storage.chain import (
     conversation_digest,
     is_sound_store,
+    is_sound_tag,
     row_problem,
 )
 from eventstore.storage.detached_rows import ArchiveRow, DetachedRows, of_rows
 from eventstore.storage.interface import Damage
 from eventstore.storage.markers import Markers
 from eventstore.storage.sql.archives import rows_of
+from eventstore.storage.sql.rows import NO_CONVERSATION
 from eventstore.storage.stored_row import StoredRow
+from eventstore.subjects.tags import WHOLE
 
 if TYPE_CHECKING:
     from eventstore.domain.calls import FunctionCall
@@ -43,6 +47,9 @@ if TYPE_CHECKING:
 
 
 ARCHIVED = EventsArchived.tag.encode()
+AFTER_ALL_SUBJECTS = bytearray(b"\xff" * 17)
+"""Bytes that come after all digests."""
+
 _TAGS_WITH_CALLS = frozenset({ToolPending.tag.encode(), ToolApproved.tag.encode()})
 
 
@@ -113,6 +120,7 @@ class _LaneCheck:
             if key not in self._archives:  # their events were archived, or came back, meanwhile
                 yield self._damage(None, key, version, problem)
         yield from self._strays()
+        yield from self._verify_tags()
         yield from self._verify_head(last)
 
     def _list(self, row: Sequence[Any]) -> Iterator[Damage]:
@@ -201,6 +209,27 @@ class _LaneCheck:
         ):
             for key, version in self._reader.connections.rows(statement, self._lane):
                 yield self._damage(None, key, version, f"{what} has a row without its event")
+
+    def _verify_tags(self) -> Iterator[Damage]:
+        most = self._reader.log.backend.limits.chunk_rows
+        place: tuple[object, ...] = AFTER_ALL_SUBJECTS, 0, 0
+        while True:
+            found = self._reader.connections.rows(
+                self._sql.tags, self._lane, place[0], *place, most
+            )
+            for *place_, digest, conversation, event in found:
+                subject, key, version = place = tuple(place_)
+                problem = None
+                if not is_sound_tag(self._lane, subject, key, version, digest):
+                    problem = "a row of the index of subjects is not as it was written"
+                elif key != NO_CONVERSATION and (
+                    conversation is None or (version != WHOLE and event is None)
+                ):
+                    problem = "the index of subjects names an event that is not there"
+                if problem is not None:
+                    yield self._damage(None, key, version, problem)
+            if len(found) < most:
+                return
 
     def _verify_head(self, position: int) -> Iterator[Damage]:
         head = self._head

@@ -16,6 +16,7 @@ from eventstore.domain.fingerprint import PREFIX
 from eventstore.domain.nesting import SHALLOW_SIZE, nests_too_deeply
 from eventstore.domain.redaction import is_marker, marker_digest
 from eventstore.errors import StoreCorrupt, WrongKey
+from eventstore.storage.chain import is_sound_tag, tag_digest
 from eventstore.storage.interface import Draft
 from eventstore.subjects.tags import Tag, versions_of
 from eventstore.subjects.vault import Vault
@@ -57,6 +58,12 @@ MarkRow = tuple[int, bytearray, int, int]
 
 IdRow = tuple[int, int, bytearray, int]
 """The columns of the table of given ids."""
+
+TagRow = tuple[int, bytearray, int, int, bytearray]
+"""The columns of the index of subjects."""
+
+NO_CONVERSATION = 0
+"""The conversation of the row that recognises the secret of the subjects, at lane 0."""
 
 
 _MAYBE_MARKER = frozenset({ord("c"), "c"})
@@ -132,11 +139,26 @@ def id_rows(batches: Iterable[Batch]) -> Iterator[IdRow]:
 
 def tag_rows(
     lane: int, conversation: int, tags: Iterable[Tag], after: int, count: int
-) -> Iterator[tuple[int, bytearray, int, int]]:
+) -> Iterator[TagRow]:
     """Yield the rows of the tags of an append of `count` events after a version."""
     places = ((tag.subject, version) for tag in tags for version in versions_of(tag, after, count))
     for subject, version in dict.fromkeys(places):
-        yield lane, bytearray(subject), conversation, version
+        yield tag_row(lane, subject, conversation, version)
+
+
+def tag_row(lane: int, subject: bytes, conversation: int, version: int) -> TagRow:
+    """Return the row of a tag."""
+    digest = tag_digest(lane, subject, conversation, version)
+    return lane, bytearray(subject), conversation, version, bytearray(digest)
+
+
+def sound_tags(lane: int, conversation: int, rows: Iterable[Sequence[Any]]) -> list[Tag]:
+    """Return the tags in rows of versions, subjects and digests, without damaged ones."""
+    return [
+        Tag(bytes(subject), version)
+        for version, subject, digest in rows
+        if is_sound_tag(lane, subject, conversation, version, digest)
+    ]
 
 
 def anchor_of_draft(draft: Draft) -> str:

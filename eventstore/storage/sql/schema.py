@@ -149,12 +149,15 @@ subjects = Table(
     Column("subject", _hash(), nullable=False),
     Column("conversation", _big(), nullable=False),
     Column("version", Integer, nullable=False),
+    Column("digest", _hash(), nullable=False),
     PrimaryKeyConstraint(
         "lane", "subject", "conversation", "version", name="toolledger_subjects_pk"
     ),
     sqlite_with_rowid=False,
 )
-"""Which events are about a subject, which a keyed digest stands for; version 0 is all of them."""
+"""Which events are about a subject, which a keyed digest stands for; version 0 is all of them.
+
+`digest` covers the other columns, see `eventstore.storage.chain`."""
 
 seals = Table(
     "toolledger_seals",

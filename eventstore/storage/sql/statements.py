@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 from sqlalchemy import (
     ColumnElement,
     Insert,
+    Integer,
     Update,
     and_,
     bindparam,
@@ -43,13 +44,14 @@ if TYPE_CHECKING:
 
     from eventstore.storage.sql.backend import Backend
 
-_e, _c, _l, _f, _i, _a = (
+_e, _c, _l, _f, _i, _a, _s = (
     tables.events.c,
     tables.conversations.c,
     tables.lanes.c,
     tables.fingerprints.c,
     tables.event_ids.c,
     tables.archives.c,
+    tables.subjects.c,
 )
 _compiled_for: dict[tuple[object, ...], Statements] = {}
 
@@ -101,6 +103,7 @@ class Statements:
         self.unindex = text(redaction_clauses.unindex(), "at", "digest", "key", "version")
         self.payloads = text(page(_payloads(backend)), "at", "key", "after", "most")
         self.tag = text(insert(tables.subjects), *tables.subjects.c.keys())
+        self.archived = text(_archived(backend), "at", "key")
         self.digest = text(_at_version(_e.chain), "at", "key", "version")
         self.event_id = text(_at_version(_e.event_id), "at", "key", "version")
         self.tail = text(conversation_rows(columns), "at", "key", "after")
@@ -213,17 +216,13 @@ class HostStatements:
         _i.conversation == bindparam("key"),
         _i.event_id.in_(bindparam("ids", expanding=True)),
     )
-    tags = select(tables.subjects.c.version, tables.subjects.c.subject).where(
-        tables.subjects.c.lane == bindparam("at"),
-        tables.subjects.c.conversation == bindparam("key"),
+    tags = select(_s.version, _s.subject, _s.digest).where(
+        _s.lane == bindparam("at"), _s.conversation == bindparam("key")
     )
     digest = select(_e.chain).where(
         _e.lane == bindparam("at"),
         _e.conversation == bindparam("key"),
         _e.version == bindparam("version"),
-    )
-    archived = select(_a.version, _a.archived_at, _a.place).where(
-        _a.lane == bindparam("at"), _a.conversation == bindparam("key")
     )
 
     def __init__(self, backend: Backend) -> None:
@@ -238,6 +237,7 @@ class HostStatements:
             .where(_l.lane == bindparam("at"))
         )
         self.head = _head(backend)
+        self.archived = _archived(backend)
         self.conversation = conversation_rows(_event_columns(backend)).limit(
             backend.limits.chunk_rows
         )
@@ -358,6 +358,21 @@ def _fingerprint() -> Rows:
         )
         .where(_f.lane == bindparam("at"), _f.fingerprint == bindparam("digest"))
         .order_by(_f.conversation, _f.version)
+    )
+
+
+def _archived(backend: Backend) -> Rows:
+    """Return where a conversation is archived, and the event after its end, which says so, too."""
+    record = and_(
+        _e.lane == _a.lane,
+        _e.conversation == _a.conversation,
+        _e.version == _a.version + literal_column("1", Integer),
+    )
+    payload = _e.payload if backend.checks_encoding else backend.payload_as_bytes(_e.payload)
+    return (
+        select(_a.version, _a.archived_at, _a.place, _e.recorded_at, _e.tag, _e.schema, payload)
+        .select_from(tables.archives.outerjoin(tables.events, record))
+        .where(_a.lane == bindparam("at"), _a.conversation == bindparam("key"))
     )
 
 

@@ -14,8 +14,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from sqlalchemy import Integer, and_, bindparam, delete, exists, func, or_, select
 from sqlalchemy.sql.expression import literal_column
 
-from eventstore.errors import WrongKey
-from eventstore.storage.sql.schema import archives, conversations, events, subjects
+from eventstore.errors import StoreCorrupt, WrongKey
+from eventstore.storage.chain import is_sound_tag
+from eventstore.storage.sql.archiving import as_recorded
+from eventstore.storage.sql.rows import NO_CONVERSATION, sound_tags, tag_row
+from eventstore.storage.sql.schema import conversations, events, subjects
 from eventstore.storage.sql.statements import compiled
 from eventstore.subjects.tags import WHOLE, Tag, TaggedConversation
 
@@ -32,9 +35,7 @@ T = TypeVar("T")
 InTransaction = Callable[[Callable[["DBAPICursor"], T]], T]
 """Calls a function with a cursor in a transaction that writes, and commits it."""
 
-NO_CONVERSATION = 0
-
-_s, _a, _c, _e = subjects.c, archives.c, conversations.c, events.c
+_s, _c, _e = subjects.c, conversations.c, events.c
 
 
 class SubjectStatements:
@@ -47,7 +48,6 @@ class SubjectStatements:
         self.versions = compiled(dialect, _versions(), names)
         self.shared = compiled(dialect, _shared(), ("at", "subject", "subject"))
         self.tenants = compiled(dialect, select(_c.tenant).distinct().order_by(_c.tenant), ())
-        self.place = compiled(dialect, _place(), ("at", "key"))
         self.head = compiled(dialect, _head(), ("at", "key"))
         self.remove = compiled(dialect, _remove(), ("at", "subject", "key", "version"))
 
@@ -72,12 +72,17 @@ class SqlSubjectIndex:
             self._log.counters.lock(cursor, 0)
             cursor.execute(self._sql.of_conversation, (0, NO_CONVERSATION))
             if not self._recognised(cursor.fetchall(), check):
-                cursor.execute(self._log.sql.tag, (0, bytearray(check), NO_CONVERSATION, 0))
+                cursor.execute(self._log.sql.tag, tag_row(0, check, NO_CONVERSATION, 0))
 
         self._in_transaction(note)
 
     @staticmethod
     def _recognised(rows: Sequence[Any], check: bytes) -> bool:
+        if rows and not is_sound_tag(0, rows[0][1], NO_CONVERSATION, *rows[0][::2]):
+            raise StoreCorrupt(
+                "the row that recognises the secret of the subjects is not as it was written: run "
+                "`toolledger verify`, and restore the database from a copy"
+            )
         if rows and bytes(rows[0][1]) != check:
             raise WrongKey(
                 "the events of this log were tagged under another secret: open it with the secret "
@@ -111,7 +116,7 @@ class SqlSubjectIndex:
                 if len(found) < self._chunk:
                     break
                 after = found[-1]
-            rows = [(lane, bytearray(subject), conversation, v) for v in sorted(wanted - there)]
+            rows = [tag_row(lane, subject, conversation, v) for v in sorted(wanted - there)]
             if rows:
                 cursor.executemany(self._log.sql.tag, rows)
             return len(rows)
@@ -120,13 +125,13 @@ class SqlSubjectIndex:
         return added
 
     def tags_of(self, conversation_id: str) -> Sequence[Tag]:
-        """Return the tags of a conversation of the tenant."""
+        """Return the tags of a conversation of the tenant, without damaged ones."""
         with self._reader.connections.cursor() as cursor:
             key = self._log.keys.find(cursor, conversation_id)
         if key is None:
             return []
         rows = self._rows(self._sql.of_conversation, *key)
-        return [Tag(bytes(subject), version) for version, subject in rows]
+        return sound_tags(*key, rows)
 
     def find(self, subject: bytes) -> Iterator[TaggedConversation]:
         """Yield the conversations, of all tenants, with events about a subject."""
@@ -151,20 +156,29 @@ class SqlSubjectIndex:
         ((_, tenant, name),) = self._rows(self._log.sql.names([key]), lane, key) or [
             (key, "", None)
         ]
-        place = self._rows(self._sql.place, lane, key)
-        pages = self._reader.chunks(self._sql.versions, lane, digest, key, after=-1)
-        versions = tuple(row[0] for rows in pages for row in rows)
+        last = None if name is None else self._rows(self._sql.head, lane, key)[0][0]
+        name = f"(conversation {key} of lane {lane})" if name is None else name
+        versions: list[int] = []
+        unsound = 0
+        for rows in self._reader.chunks(self._sql.versions, lane, digest, key, after=-1):
+            for version, found in rows:
+                is_there = last is not None and version <= last
+                if is_there and is_sound_tag(lane, digest, key, version, found):
+                    versions.append(version)
+                else:
+                    unsound += 1
+        damage = f"{unsound} tags are damaged, or name no event that is there" if unsound else None
+        place = None
+        try:
+            for row in self._rows(self._log.sql.archived, lane, key):
+                place = as_recorded(name, row).place
+        except StoreCorrupt as error:
+            versions, damage = [], str(error)
         is_whole, others_whole = WHOLE in versions, WHOLE in others
         shared = sorted(others if is_whole else set(versions) if others_whole else
                         others.intersection(versions))  # fmt: skip
         return TaggedConversation(
-            lane,
-            key,
-            tenant,
-            f"(conversation {key} of lane {lane})" if name is None else name,
-            versions,
-            tuple(shared),
-            place[0][0] if place else None,
+            lane, key, tenant, name, tuple(versions), tuple(shared), place, damage
         )
 
     def tenants(self) -> Sequence[str]:
@@ -206,7 +220,7 @@ def _page(rows: Select[*tuple[Any, ...]]) -> Select[*tuple[Any, ...]]:
 def _of_conversation() -> Select[*tuple[Any, ...]]:
     """Return the tags of a conversation. It looks through those of the lane: few ask for it."""
     at = and_(_s.lane == bindparam("at"), _s.conversation == bindparam("key"))
-    return select(_s.version, _s.subject).where(at).order_by(_s.version)
+    return select(_s.version, _s.subject, _s.digest).where(at).order_by(_s.version)
 
 
 def _conversations() -> Select[*tuple[Any, ...]]:
@@ -221,7 +235,7 @@ def _versions() -> Select[*tuple[Any, ...]]:
         _s.subject == bindparam("subject"),
         _s.conversation == bindparam("key"),
     )
-    rows = select(_s.version).where(of, _s.version > bindparam("after"))
+    rows = select(_s.version, _s.digest).where(of, _s.version > bindparam("after"))
     return _page(rows.order_by(_s.version))
 
 
@@ -237,10 +251,6 @@ def _shared() -> Select[*tuple[Any, ...]]:
     )
     other = and_(_s.lane == bindparam("at"), _s.subject != bindparam("subject"))
     return select(_s.conversation, _s.version).where(other, has_own).distinct()
-
-
-def _place() -> Select[*tuple[Any, ...]]:
-    return select(_a.place).where(_a.lane == bindparam("at"), _a.conversation == bindparam("key"))
 
 
 def _head() -> Select[*tuple[Any, ...]]:

@@ -163,6 +163,9 @@ def _tell_of(each: ErasedConversation, *, dry_run: bool) -> None:
     where = repr(each.conversation_id) + (f" of tenant {each.tenant!r}" if each.tenant else "")
     if each.archive is not None:
         say(f"note: {where} is archived, and was left: {each.archive}")
+    if each.damage is not None:
+        say(f"note: {where} is damaged, and was left: {each.damage}")
+    if each.archive is not None or (each.damage is not None and not each.versions):
         return
     said = "would be erased" if dry_run else "erased"
     versions = ", ".join(map(str, each.versions))

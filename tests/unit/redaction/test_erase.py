@@ -22,6 +22,7 @@ from eventstore import (
     FunctionCall,
     FunctionTool,
     KeyFile,
+    StoreCorrupt,
     SubjectSecret,
 )
 from eventstore.storage.sqlite.driver import driver
@@ -150,20 +151,69 @@ def test_every_tenant_is_looked_through_for_tags_and_for_a_text(url: str) -> Non
         assert "[redacted] called, and Bob." in texts(other.conversation("more"))
 
 
-def test_archives_are_named_until_they_are_said_to_be_gone(url: str, path: Path) -> None:
+def test_archives_are_named_until_they_are_said_to_be_gone(url: str, tmp_path: Path) -> None:
     """The log cannot reach into a file: its tags stay, so that it is not forgotten."""
-    with EventStore.open(url, subjects=SECRET) as store:
+    with EventStore.open(url, clock=FrozenClock(0), subjects=SECRET) as store:
         store.conversation("chat", subjects=[ANN]).add_message("user", "I am Ann.")
-    with closing(driver().connect(str(path))) as file:
-        file.execute("INSERT INTO toolledger_archives VALUES (0, 1, 1, 0, 'agent-2026.jsonl')")
-        file.commit()
     with EventStore.open(url, subjects=SECRET) as store:
+        files = store.retain("1 day", folder=tmp_path, dry_run=False).files
         for _ in range(2):
             done = store.erase_subject(ANN, by="mia")
-            assert [each.archive for each in done.conversations] == ["agent-2026.jsonl"]
+            assert [each.archive for each in done.conversations] == [*files]
             assert not done.is_complete
         assert store.erase_subject(ANN, by="mia", archives_are_gone=True).is_complete
         assert store.erase_subject(ANN, by="mia").conversations == ()
+
+
+LOST = "names an event that is not there"
+CHANGED = "the index of subjects is not as it was written"
+DAMAGES = {
+    "DELETE FROM toolledger_conversations WHERE conversation = 1": LOST,
+    "DELETE FROM toolledger_events WHERE position = 2": LOST,
+    "UPDATE toolledger_subjects SET version = 1 WHERE conversation = 1 AND version = 2": CHANGED,
+    "UPDATE toolledger_subjects SET conversation = 9 WHERE conversation = 1": CHANGED,
+    "UPDATE toolledger_subjects SET digest = zeroblob(16) WHERE conversation = 1": CHANGED,
+    "UPDATE toolledger_subjects SET subject = 'ann' WHERE conversation = 1": CHANGED,
+    "INSERT INTO toolledger_archives VALUES (0, 1, 1, 0, 'x')": "its events are here",
+}
+
+
+@pytest.mark.parametrize("change", DAMAGES)
+def test_a_damaged_tag_is_named_and_stops_no_erasure(url: str, path: Path, change: str) -> None:
+    """What it names is left: it may be about somebody else. The others are erased."""
+    with EventStore.open(url, subjects=SECRET) as store:
+        chat = store.conversation("chat")
+        chat.add_message("user", "I am Bob.")
+        chat.about(ANN).add_message("user", "I am Ann.")
+        store.conversation("other", subjects=[ANN]).add_message("user", "Ann again.")
+        assert list(store.verify()) == []
+    with closing(driver().connect(str(path))) as file:
+        file.execute(change)
+        file.commit()
+    with EventStore.open(url, subjects=SECRET) as store:
+        assert [each for each in store.verify() if DAMAGES[change] in each.problem]
+        for _ in range(2):
+            done = store.erase_subject(ANN, by="mia")
+            if "subject = 'ann'" not in change:  # nothing tells whom it was about
+                assert [each.damage is None for each in done.conversations].count(False) == 1
+                assert not done.is_complete
+        said = str([recorded.event for recorded in store.conversation("other").events()])
+        assert "Ann" not in said
+    with closing(driver().connect(str(path))) as file:
+        payloads = str(file.execute("SELECT payload FROM toolledger_events").fetchall())
+        assert "Bob" in payloads
+
+
+def test_a_damaged_row_that_recognises_the_secret_is_no_other_secret(url: str, path: Path) -> None:
+    """The remedy differs."""
+    EventStore.open(url, subjects=SECRET).close()
+    with closing(driver().connect(str(path))) as file:
+        file.execute("UPDATE toolledger_subjects SET subject = zeroblob(16)")
+        file.commit()
+    with pytest.raises(StoreCorrupt, match="recognises the secret .* not as it was written"):
+        EventStore.open(url, subjects=SECRET)
+    with EventStore.open(url) as store:
+        assert [CHANGED in each.problem for each in store.verify()] == [True]
 
 
 KILLED = """

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 import pytest
+from sqlalchemy import create_engine
 
 from eventstore import (
     AsyncEventStore,
@@ -27,6 +28,7 @@ from eventstore import (
     Recorded,
     RunStarted,
     StoreBusy,
+    StoreCorrupt,
     SubjectSecret,
     UnknownEvent,
 )
@@ -199,8 +201,6 @@ def test_readers_and_writers_hear_of_an_archive_on_servers(server: Server, tmp_p
 
 def test_a_transaction_of_the_host_hears_of_an_archive(later: EventStore, tmp_path: Path) -> None:
     """The host's connection reads the same table."""
-    from sqlalchemy import create_engine
-
     archive(later, tmp_path)
     engine = create_engine(later.url)
     with engine.begin() as connection:
@@ -340,6 +340,36 @@ def test_verify_names_what_is_wrong_with_archives_in_the_log(
     archive(later, tmp_path)
     _execute(later, change)
     assert [each for each in later.verify() if problem in each.problem]
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ("DELETE FROM toolledger_archives", "no archive is recorded"),
+        ("UPDATE toolledger_archives SET version = version - 1", "no event of it says so"),
+        ("UPDATE toolledger_archives SET place = 'x'", "no event of it says so"),
+        ("UPDATE toolledger_archives SET archived_at = 1", "no event of it says so"),
+    ],
+)
+def test_nothing_is_done_on_the_word_of_a_changed_table_of_archives(
+    later: EventStore, tmp_path: Path, change: str, problem: str
+) -> None:
+    """Readers and writers do not name its place, and nothing is restored by it."""
+    (file,) = archive(later, tmp_path, match="old-0").files
+    _execute(later, change)
+    chat = later.conversation("old-0")
+    engine = create_engine(later.url)
+    with EventStore.open(later.url) as another, engine.begin() as connection:
+        within = later.conversation("old-0", connection=connection)
+        for use in (
+            lambda: [*chat.events()],
+            lambda: another.conversation("old-0").add_message("user", "And this?"),
+            lambda: [*within.events()],
+            lambda: later.restore(file),
+        ):
+            with pytest.raises(StoreCorrupt, match=problem):
+                use()
+    engine.dispose()
 
 
 def test_a_changed_archive_is_named_and_not_restored(later: EventStore, tmp_path: Path) -> None:
