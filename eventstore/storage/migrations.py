@@ -11,11 +11,12 @@ A migration that was broken off, on a database whose schema has no transactions:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from eventstore.errors import NotAStore, SchemaTooNew
+from eventstore.errors import NotAStore, SchemaTooNew, StoreCorrupt
 
 if TYPE_CHECKING:
     from alembic.config import Config
@@ -67,12 +68,23 @@ def revision(connection: Connection) -> str | None:
     return found
 
 
+def is_revision(found: object) -> bool:
+    """Return whether a version of the library, this one or a later one, may write a revision."""
+    return isinstance(found, str) and re.fullmatch(r"[0-9]{4}", found) is not None
+
+
 def check(found: str | None) -> bool:
     """Return whether a database at revision `found` must be upgraded.
 
     Raises:
         SchemaTooNew: This library does not know the revision.
+        StoreCorrupt: No version of the library writes such a one.
     """
+    if found is not None and not is_revision(found):
+        raise StoreCorrupt(
+            f"{VERSION_TABLE} has {found!r}, which no version of toolledger writes: restore the "
+            "database from a copy"
+        )
     if found is not None and found not in REVISIONS:
         raise SchemaTooNew(
             f"the schema is at revision {found}, this version of toolledger knows "

@@ -36,6 +36,7 @@ from eventstore.storage.chain import (
 from eventstore.storage.detached_rows import ArchiveRow, DetachedRows, of_rows
 from eventstore.storage.interface import Damage
 from eventstore.storage.markers import Markers
+from eventstore.storage.migrations import VERSION_TABLE, is_revision
 from eventstore.storage.sql.archives import rows_of
 from eventstore.storage.sql.rows import NO_CONVERSATION
 from eventstore.storage.stored_row import StoredRow
@@ -49,6 +50,8 @@ if TYPE_CHECKING:
 ARCHIVED = EventsArchived.tag.encode()
 AFTER_ALL_SUBJECTS = bytearray(b"\xff" * 17)
 """Bytes that come after all digests."""
+
+_REVISIONS = f"SELECT version_num FROM {VERSION_TABLE}"
 
 _TAGS_WITH_CALLS = frozenset({ToolPending.tag.encode(), ToolApproved.tag.encode()})
 
@@ -86,6 +89,10 @@ def _verify_store(reader: LogReader) -> Iterator[Damage]:
     for _, epoch, lanes, created_at, digest in rows:
         if not is_sound_store(epoch, lanes, created_at, digest):
             yield Damage(-1, None, None, None, "a row of toolledger_store is not as written")
+    revisions = [row[0] for row in reader.connections.rows(_REVISIONS)]
+    if len(revisions) != 1 or not is_revision(revisions[0]):
+        problem = f"{VERSION_TABLE} has {revisions!r}, which no version of toolledger writes"
+        yield Damage(-1, None, None, None, problem)
 
 
 class _LaneCheck:

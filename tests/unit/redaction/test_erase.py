@@ -210,7 +210,7 @@ def test_a_damaged_row_that_recognises_the_secret_is_no_other_secret(url: str, p
     with closing(driver().connect(str(path))) as file:
         file.execute("UPDATE toolledger_subjects SET subject = zeroblob(16)")
         file.commit()
-    with pytest.raises(StoreCorrupt, match="recognises the secret .* not as it was written"):
+    with pytest.raises(StoreCorrupt, match=r"recognises the secret .* not as it was"):
         EventStore.open(url, subjects=SECRET)
     with EventStore.open(url) as store:
         assert [CHANGED in each.problem for each in store.verify()] == [True]

@@ -738,6 +738,7 @@ DAMAGES = {
     "UPDATE toolledger_events SET version = 7 WHERE position = 3": "version 7 follows version 2",
     "DELETE FROM toolledger_conversations": "its conversation is not listed",
     "DELETE FROM toolledger_lanes": "the lane's head is missing",
+    "INSERT INTO toolledger_version VALUES ('0002')": "no version of toolledger writes",
 }
 
 
@@ -774,6 +775,18 @@ def test_a_store_without_its_one_row_is_refused(path: Path) -> None:
     execute(path, "DELETE FROM toolledger_store")
     with pytest.raises(StoreCorrupt, match="toolledger_store is empty: restore the database"):
         EventStore.open(f"sqlite:///{path}")
+
+
+def test_a_revision_that_no_version_writes_is_not_a_newer_one(
+    storage: SqlStorage, path: Path
+) -> None:
+    """An open store finds it with `verify`."""
+    execute(path, "UPDATE toolledger_version SET version_num = '000s'")
+    assert [damage.problem for damage in storage.verify()] == [
+        "toolledger_version has ['000s'], which no version of toolledger writes"
+    ]
+    with pytest.raises(StoreCorrupt, match="toolledger_version has '000s', which no version"):
+        open_storage(f"sqlite:///{path}", "", "full", 30.0)
 
 
 def test_a_lane_without_its_counter_takes_no_events(storage: SqlStorage, path: Path) -> None:
