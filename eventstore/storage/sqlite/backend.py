@@ -33,7 +33,7 @@ from sqlalchemy import (
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.pool import StaticPool
 
-from eventstore.errors import NotAStore, StorageError, StoreClosed
+from eventstore.errors import NotAStore, StorageError, StoreClosed, StoreCorrupt
 from eventstore.storage import migrations
 from eventstore.storage.sql.backend import Backend, translated
 from eventstore.storage.sql.connections import no_fork
@@ -45,7 +45,7 @@ from eventstore.storage.sql.storage import SqlStorage
 from eventstore.storage.sqlite.archiving import exclusive, file_permissions
 from eventstore.storage.sqlite.copying import SqliteConnection, backup
 from eventstore.storage.sqlite.driver import driver, loses_rows
-from eventstore.storage.sqlite.errors import driver_error, system_error
+from eventstore.storage.sqlite.errors import STUMBLED, driver_error, system_error
 from eventstore.storage.sqlite.files import (
     StoreFile,
     UnchangedFile,
@@ -367,8 +367,18 @@ class Sqlite(Backend):
         cause = getattr(error, "orig", None) or error
         if not isinstance(cause, driver().Error):
             return error
+        damage = self._damage_behind(str(cause))
+        if damage is not None:
+            return damage
         read_only = "unable to open" in str(cause).lower() and self._is_read_only()
         return driver_error(where, cause, read_only=read_only)
+
+    def _damage_behind(self, said: str) -> StoreCorrupt | None:
+        """Return the error for what became of the files, where SQLite stumbled over that."""
+        if self._file is None or not any(word in said.lower() for word in STUMBLED):
+            return None
+        damage = self._file.damage_since() or self._file.damage_elsewhere()
+        return None if damage is None else StoreCorrupt(f"{damage[0]} ({said}): {damage[1]}")
 
     def explain(self, error: BaseException) -> BaseException:
         """Return the library's error for one of a connection that makes files."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -13,9 +14,22 @@ from urllib.parse import unquote
 from weakref import WeakSet
 
 from eventstore.errors import NotAStore, StorageError, StoreCorrupt
+from eventstore.storage.sqlite.wal_index import (
+    INDEX_BYTES,
+    Identity,
+    OpenFile,
+    WalIndex,
+    descriptor_of,
+    read_index,
+)
 
 if TYPE_CHECKING:
     from sqlalchemy import URL
+
+IF_LOST = "restore the file from a copy if `toolledger verify` finds events missing"
+
+HEAD_BYTES = 100
+"""The head of a database, of which SQLite says what it holds."""
 
 TRUST_SECONDS = 0.001
 """How long a file that was seen in its place is taken to be there."""
@@ -81,6 +95,8 @@ class Companions:
        of this process is open, they stay, whatever other processes do: then they are watched.
     2. Most looks ask the folder alone whether a name in it has come or gone. Its time of change is
        believed when it is so old that no later change can have the same one.
+    3. A -wal that has become smaller is compared with the index of it: other processes may empty
+       it, and say so there first. Nothing else makes it smaller than what counts of it.
     """
 
     def __init__(self, path: Path) -> None:
@@ -92,7 +108,12 @@ class Companions:
     def _begin_anew(self) -> None:
         self._pid = os.getpid()
         self._open: WeakSet[Any] = WeakSet()  # a connection that is lost counts no more
-        self._watched: list[tuple[str, tuple[int, ...]]] = []
+        self._watched: list[tuple[str, Identity]] = []
+        self._shm: OpenFile | None = None
+        self._wal_bytes = sys.maxsize  # as they were seen last
+        self._head: tuple[object, bytes] | None = None  # of the database, after which checkpoint
+        self._looked_at = 0  # the time of the database's last change that was looked into
+        self._begins_anew = False  # whether the next commit may begin the -wal anew
         self._settled = 0  # the time of a change of the folder, after which the files were there
 
     def opened(self, connection: Any) -> None:
@@ -100,11 +121,72 @@ class Companions:
         if not self._open or self._pid != os.getpid():
             self._begin_anew()
             self._watched = [(name, found) for name in self._names if (found := _identity(name))]
+            if len(self._watched) == len(self._names):
+                self._shm = OpenFile(self._watched[1][1])
         self._open.add(connection)
 
     def closes(self, _: object, connection: Any) -> None:
         """Watch them no more if this connection, which is about to be closed, is the last."""
         self._open.discard(connection)
+
+    def cut(self) -> str | None:
+        """Return what was cut under an open connection, and to which size; None if nothing was."""
+        if self._shm is None or not self._open or self._pid != os.getpid():
+            return None
+        try:
+            size = os.stat(self._names[0]).st_size  # noqa: PTH116 - twice as fast
+        except OSError:
+            return None  # it is missed otherwise
+        if size >= self._wal_bytes:
+            self._wal_bytes = size
+            return None
+        return self._cut(self._shm)
+
+    def cut_elsewhere(self) -> str | None:
+        """Return the same, as far as another connection of this process has the files open."""
+        identity = _identity(self._names[1])
+        return None if identity is None else self._cut(OpenFile(identity))
+
+    def _cut(self, shm: OpenFile) -> str | None:
+        index = read_index(shm.read(INDEX_BYTES))
+        try:
+            size = os.stat(self._names[0]).st_size  # noqa: PTH116
+        except OSError:
+            size = 0
+        if index is None or index != read_index(shm.read(INDEX_BYTES)):
+            return None  # it is written just now: a later look tells
+        if size < index.least_bytes:
+            return f"{self._names[0]} was cut to {size:,} of {index.least_bytes:,} bytes"
+        self._wal_bytes = size
+        return None
+
+    def overwritten(self, identity: Identity, changed: int) -> bool:
+        """Return whether the head of the database was written otherwise than by a checkpoint.
+
+        The head counts the changes, and the pages. While a connection has a -wal, nothing but a
+        checkpoint writes it, and the index says how far one has come. `changed` is the time of the
+        file's last change.
+        """
+        is_open = self._open
+        is_known = changed == self._looked_at and not self._begins_anew
+        if is_known or not is_open or self._pid != os.getpid():
+            return False
+        before = self._index()
+        head = OpenFile(identity).read(HEAD_BYTES)
+        index = self._index()
+        if index is None or before is None or not head or self._open is not is_open:
+            return False
+        if index.copied != before.copied or index.is_copying:
+            return False  # a later look tells
+        if self._head is not None and self._head[0] == index.copied and self._head[1] != head:
+            return True
+        self._head = index.copied, head
+        self._looked_at = changed
+        self._begins_anew = index.copied[1] > 0
+        return False
+
+    def _index(self) -> WalIndex | None:
+        return None if self._shm is None else read_index(self._shm.read(INDEX_BYTES))
 
     def missing(self) -> str | None:
         """Return which of them was removed or replaced under an open connection, None if none."""
@@ -117,7 +199,8 @@ class Companions:
         for name, identity in watched:
             if _identity(name) != identity:
                 # Meanwhile the last connection may have been closed, and another one opened.
-                return name if is_open and self._open is is_open and _has_open(identity) else None
+                still = is_open and self._open is is_open
+                return name if still and descriptor_of(identity) is not None else None
         if time.time_ns() - changed > _tick_of(changed):
             self._settled = changed
         return None
@@ -131,25 +214,12 @@ def _tick_of(changed: int) -> int:
     return 100_000_000 if changed % 1_000_000_000 else 3_000_000_000
 
 
-def _identity(name: str) -> tuple[int, ...] | None:
+def _identity(name: str) -> Identity | None:
     """Return the inode and device of a file; None where it is missing."""
     try:
         return os.stat(name)[1:3]  # noqa: PTH116 - twice as fast
     except OSError:
         return None
-
-
-def _has_open(identity: tuple[int, ...]) -> bool:
-    """Return whether this process has a file open, by its inode and device.
-
-    Windows does not say, and removes no file that is open.
-    """
-    with suppress(OSError):
-        for descriptor in os.listdir("/dev/fd"):  # noqa: PTH208 - names alone
-            with suppress(OSError):
-                if os.fstat(int(descriptor))[1:3] == identity:
-                    return True
-    return False
 
 
 class StoreFile:
@@ -159,7 +229,7 @@ class StoreFile:
         self.path = path
         self.companions = Companions(path)
         self._name = str(path)
-        self._identity: tuple[int, ...] | None = None  # inode and device
+        self._identity: Identity | None = None
         self._size = 1
         self._trusted_until = 0.0
 
@@ -174,32 +244,51 @@ class StoreFile:
         now = time.monotonic()
         if now < self._trusted_until:
             return
+        damage = self.damage()
+        if damage is not None:
+            what, remedy = damage
+            raise StoreCorrupt(f"{what}; nothing was written: {remedy}")
+        self._trusted_until = now + TRUST_SECONDS
+
+    def damage(self) -> tuple[str, str] | None:
+        """Return what became of the file, or those beside it, while it was open, and the remedy."""
         try:
             found = os.stat(self._name)  # noqa: PTH116 - twice as fast
         except OSError as error:
-            raise StoreCorrupt(
-                f"{self.path} was removed while it was open ({error.strerror}); nothing was "
-                "written: put it back, or open a new store"
-            ) from error
+            return (
+                f"{self.path} was removed while it was open ({error.strerror})",
+                "put it back, or open a new store",
+            )
         identity = found[1:3]
         if self._identity is None:
             self._identity = identity
-        if identity != self._identity or found.st_size < self._size:
-            what = "replaced" if identity != self._identity else f"cut to {found.st_size} bytes"
-            raise StoreCorrupt(
-                f"{self.path} was {what} while it was open; nothing was written: close the store, "
-                "restore the file from a copy if necessary, and open it again"
+        what = None
+        if identity != self._identity:
+            what = f"{self.path} was replaced"
+        elif found.st_size < self._size:
+            what = f"{self.path} was cut to {found.st_size} bytes"
+        elif self.companions.overwritten(identity, found.st_mtime_ns):
+            what = f"{self.path} was overwritten"
+        if what is not None:
+            return (
+                f"{what} while it was open",
+                f"close the store in every process, {IF_LOST}, and open it again",
             )
-        missing = self.companions.missing()
-        if missing is not None:
-            raise StoreCorrupt(
-                f"{missing} was removed or replaced while the store was open, and the last events "
-                "may be gone with it; nothing was written: close the store in every process, "
-                "restore the file from a copy if `toolledger verify` finds events missing, and "
-                "open it again"
-            )
+        what = self.companions.missing()
+        what = self.companions.cut() if what is None else f"{what} was removed or replaced"
+        if what is not None:
+            return _lost(what)
         self._size = found.st_size
-        self._trusted_until = now + TRUST_SECONDS
+        return None
+
+    def damage_since(self) -> tuple[str, str] | None:
+        """Return the same, if the file was ever seen."""
+        return None if self._identity is None else self.damage()
+
+    def damage_elsewhere(self) -> tuple[str, str] | None:
+        """Return the same of the files beside it, where this store has no connection."""
+        what = self.companions.cut_elsewhere()
+        return None if what is None else _lost(what)
 
     def exists(self) -> bool:
         """Return whether the file is there; refuse what cannot be a store.
@@ -242,6 +331,13 @@ class StoreFile:
         """Return whether the file is there, and it or its folder cannot be written to."""
         path = self.path
         return path.exists() and not (_may_write(path) and _may_write(path.parent))
+
+
+def _lost(what: str) -> tuple[str, str]:
+    return (
+        f"{what} while the store was open, and the last events may be gone with it",
+        f"close the store in every process, {IF_LOST}, and open it again",
+    )
 
 
 def _may_write(path: Path) -> bool:
