@@ -252,6 +252,7 @@ class StoreFile:
 
     def damage(self) -> tuple[str, str] | None:
         """Return what became of the file, or those beside it, while it was open, and the remedy."""
+        size = self._size  # before it is looked: another thread may see it grow meanwhile
         try:
             found = os.stat(self._name)  # noqa: PTH116 - twice as fast
         except OSError as error:
@@ -265,7 +266,7 @@ class StoreFile:
         what = None
         if identity != self._identity:
             what = f"{self.path} was replaced"
-        elif found.st_size < self._size:
+        elif found.st_size < size:
             what = f"{self.path} was cut to {found.st_size} bytes"
         elif self.companions.overwritten(identity, found.st_mtime_ns):
             what = f"{self.path} was overwritten"
