@@ -233,7 +233,18 @@ class Sqlite(Backend):
             (mode,) = cursor.execute("PRAGMA journal_mode").fetchone()  # it opens what is beside
             if mode == "wal":
                 self._file.companions.opened(entry)
+                self._check_beside(self._file)
         cursor.close()
+
+    def _check_beside(self, file: StoreFile) -> None:
+        """Refuse a connection that would write behind a gap in the -wal.
+
+        Raises:
+            StoreCorrupt: it would.
+        """
+        damage = file.damage_elsewhere()
+        if damage is not None:
+            raise StoreCorrupt(f"{damage[0]}; nothing was written: {damage[1]}")
 
     # the schema
 

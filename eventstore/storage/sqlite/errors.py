@@ -32,8 +32,7 @@ _BY_WORDS: tuple[tuple[tuple[str, ...], type[StorageError], str], ...] = (
     (
         ("disk i/o error",),  # in a COMMIT the events may be found stored later
         StoreFull,
-        "the disk is full or fails, or the -wal was removed or cut while the store was open: see to "
-        " the disk, close the store in every process, and try again",
+        "the disk is full or fails, or its -wal was removed or cut: close the store everywhere",
     ),
     (
         ("not a database", "encrypted"),

@@ -16,11 +16,15 @@ from weakref import WeakSet
 from eventstore.errors import NotAStore, StorageError, StoreCorrupt
 from eventstore.storage.sqlite.wal_index import (
     INDEX_BYTES,
+    WAL_HEADER_BYTES,
     Identity,
     OpenFile,
     WalIndex,
     descriptor_of,
+    frames_of,
+    least_size,
     read_index,
+    size_of,
 )
 
 if TYPE_CHECKING:
@@ -95,8 +99,8 @@ class Companions:
        of this process is open, they stay, whatever other processes do: then they are watched.
     2. Most looks ask the folder alone whether a name in it has come or gone. Its time of change is
        believed when it is so old that no later change can have the same one.
-    3. A -wal that has become smaller is compared with the index of it: other processes may empty
-       it, and say so there first. Nothing else makes it smaller than what counts of it.
+    3. The -wal is never smaller than its index says. Other processes may empty it, and say so
+       there first.
     """
 
     def __init__(self, path: Path) -> None:
@@ -110,7 +114,8 @@ class Companions:
         self._open: WeakSet[Any] = WeakSet()  # a connection that is lost counts no more
         self._watched: list[tuple[str, Identity]] = []
         self._shm: OpenFile | None = None
-        self._wal_bytes = sys.maxsize  # as they were seen last
+        self._wal = OpenFile((0, 0))
+        self._frame_bytes = sys.maxsize  # until the index is read
         self._head: tuple[object, bytes] | None = None  # of the database, after which checkpoint
         self._looked_at = 0  # the time of the database's last change that was looked into
         self._begins_anew = False  # whether the next commit may begin the -wal anew
@@ -122,7 +127,7 @@ class Companions:
             self._begin_anew()
             self._watched = [(name, found) for name in self._names if (found := _identity(name))]
             if len(self._watched) == len(self._names):
-                self._shm = OpenFile(self._watched[1][1])
+                self._wal, self._shm = (OpenFile(identity) for _, identity in self._watched)
         self._open.add(connection)
 
     def closes(self, _: object, connection: Any) -> None:
@@ -133,12 +138,9 @@ class Companions:
         """Return what was cut under an open connection, and to which size; None if nothing was."""
         if self._shm is None or not self._open or self._pid != os.getpid():
             return None
-        try:
-            size = os.stat(self._names[0]).st_size  # noqa: PTH116 - twice as fast
-        except OSError:
-            return None  # it is missed otherwise
-        if size >= self._wal_bytes:
-            self._wal_bytes = size
+        # The index is read first: the -wal grows before that says so.
+        frames = frames_of(self._shm.descriptor)
+        if WAL_HEADER_BYTES + frames * self._frame_bytes <= size_of(self._wal.descriptor):
             return None
         return self._cut(self._shm)
 
@@ -149,6 +151,7 @@ class Companions:
 
     def _cut(self, shm: OpenFile) -> str | None:
         index = read_index(shm.read(INDEX_BYTES))
+        self._wal.read(0)  # it finds its descriptor
         try:
             size = os.stat(self._names[0]).st_size  # noqa: PTH116
         except OSError:
@@ -157,7 +160,8 @@ class Companions:
             return None  # it is written just now: a later look tells
         if size < index.least_bytes:
             return f"{self._names[0]} was cut to {size:,} of {index.least_bytes:,} bytes"
-        self._wal_bytes = size
+        if index.frames:  # without any, the size of a page may not be there
+            self._frame_bytes = index.frame_bytes
         return None
 
     def overwritten(self, identity: Identity, changed: int) -> bool:
@@ -167,23 +171,43 @@ class Companions:
         checkpoint writes it, and the index says how far one has come. `changed` is the time of the
         file's last change.
         """
-        is_open = self._open
-        is_known = changed == self._looked_at and not self._begins_anew
-        if is_known or not is_open or self._pid != os.getpid():
+        if changed == self._looked_at and not self._begins_anew:
             return False
-        before = self._index()
-        head = OpenFile(identity).read(HEAD_BYTES)
-        index = self._index()
-        if index is None or before is None or not head or self._open is not is_open:
+        found = self._look(identity)
+        if found is None:
             return False
-        if index.copied != before.copied or index.is_copying:
-            return False  # a later look tells
+        index, head = found
         if self._head is not None and self._head[0] == index.copied and self._head[1] != head:
             return True
         self._head = index.copied, head
         self._looked_at = changed
-        self._begins_anew = index.copied[1] > 0
+        self._begins_anew = index.copied[1] > 0 or not index.frames
         return False
+
+    def lacks_pages(self, identity: Identity, size: int) -> bool:
+        """Return whether the database, which has become smaller, is smaller than its head says.
+
+        `VACUUM` makes it smaller lawfully, by a checkpoint. While one runs, or where a reader kept
+        it from copying all, that is not known, and a later look tells.
+        """
+        if self._shm is None or not self._shm.read(INDEX_BYTES) or size < HEAD_BYTES:
+            return True  # nothing tells of a checkpoint
+        found = self._look(identity)
+        if found is None or not found[0].is_all_copied:
+            return False
+        return size < least_size(found[1])
+
+    def _look(self, identity: Identity) -> tuple[WalIndex, bytes] | None:
+        """Return the index, and the head of the database; None while a checkpoint runs."""
+        is_open = self._open
+        if not is_open or self._pid != os.getpid():
+            return None
+        before = self._index()
+        head = OpenFile(identity).read(HEAD_BYTES)
+        index = self._index()
+        if index is None or before is None or len(head) < HEAD_BYTES or self._open is not is_open:
+            return None
+        return None if index.copied != before.copied or index.is_copying else (index, head)
 
     def _index(self) -> WalIndex | None:
         return None if self._shm is None else read_index(self._shm.read(INDEX_BYTES))
@@ -266,7 +290,7 @@ class StoreFile:
         what = None
         if identity != self._identity:
             what = f"{self.path} was replaced"
-        elif found.st_size < size:
+        elif found.st_size < size and self.companions.lacks_pages(identity, found.st_size):
             what = f"{self.path} was cut to {found.st_size} bytes"
         elif self.companions.overwritten(identity, found.st_mtime_ns):
             what = f"{self.path} was overwritten"

@@ -9,6 +9,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -635,6 +636,89 @@ def test_a_file_beside_the_database_is_missed_while_a_connection_is_open(
         with pytest.raises(StoreCorrupt, match=f"{gone} was removed or replaced while the store"):
             list(storage.conversation("chat"))
         gone.touch()  # another one takes its place
+
+
+@pytest.mark.parametrize("left", [0, 32, -1])
+def test_a_wal_that_was_cut_is_noticed(
+    opened: Callable[..., SqlStorage], path: Path, left: int
+) -> None:
+    """SQLite itself would write on behind the gap, and lose all of it when it is opened next."""
+    storage = opened()
+    append(storage, "chat", *(message("x" * 500) for _ in range(40)))
+    wal = Path(f"{path}-wal")
+    left = left if left >= 0 else wal.stat().st_size + left
+    os.truncate(wal, left)
+    for _ in range(2):
+        trust_no_longer(storage)
+        with pytest.raises(StoreCorrupt, match=rf"{wal} was cut to {left:,} of [\d,]+ bytes while"):
+            append(storage, "chat", message("lost"), version=40)
+        with pytest.raises(StoreCorrupt, match=f"{wal} was cut to"):
+            list(storage.conversation("chat"))
+    with pytest.raises(StoreCorrupt, match=f"{wal} was cut to"):
+        opened()
+
+
+def test_a_removed_wal_is_named_to_who_opens_the_store(
+    opened: Callable[..., SqlStorage], path: Path
+) -> None:
+    """SQLite makes another one, and may say that the disk fails."""
+    append(opened(), "chat", message("1"))
+    Path(f"{path}-wal").unlink()
+    with pytest.raises(StoreCorrupt, match=f"{path}-wal was cut to 0 of"):
+        opened()
+
+
+def test_what_other_processes_may_do_is_no_damage(storage: SqlStorage, path: Path) -> None:
+    """They empty the -wal, begin it anew, make the file smaller, and touch it."""
+    large = [message("x" * 9000) for _ in range(100)]
+    append(storage, "chat", *large)
+    for version, done in enumerate(
+        (
+            "PRAGMA wal_checkpoint(TRUNCATE)",
+            "PRAGMA wal_checkpoint(RESTART)",
+            "CREATE TABLE other AS SELECT payload FROM toolledger_events",
+            "PRAGMA wal_checkpoint(TRUNCATE)",
+            "DROP TABLE other",
+            "VACUUM",
+            "PRAGMA wal_checkpoint(TRUNCATE)",
+        ),
+        len(large),
+    ):
+        before = path.stat().st_size
+        execute(path, done)
+        os.utime(path)
+        trust_no_longer(storage)
+        append(storage, "chat", message("more"), version=version)
+    assert path.stat().st_size < before
+    assert list(storage.verify()) == []
+
+
+def test_a_database_that_was_overwritten_in_place_is_noticed(
+    storage: SqlStorage, path: Path, tmp_path: Path
+) -> None:
+    """An older copy of the same size, as `cp` leaves it: the -wal hides it from SQLite."""
+    append(storage, "chat", message("1"))
+    older = tmp_path / "older"
+    with closing(sqlite.driver().connect(str(path))) as source:
+        with closing(sqlite.driver().connect(str(older))) as copy:
+            source.backup(copy)
+        append(storage, "chat", *(message("x" * 9000) for _ in range(9)), version=1)
+        source.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        for version in (10, 11):  # after the second the -wal has begun anew, and this was seen
+            trust_no_longer(storage)
+            append(storage, "chat", message("small"), version=version)
+    trust_no_longer(storage)
+    storage.backend.check_in_place()
+    content = older.read_bytes().ljust(path.stat().st_size, bytes(1))
+    # Another process: closing the file here would give up SQLite's locks.
+    subprocess.run([sys.executable, "-c", OVERWRITE, str(path)], input=content, check=True)
+    for _ in range(2):
+        trust_no_longer(storage)
+        with pytest.raises(StoreCorrupt, match=f"{path} was overwritten while it was open"):
+            append(storage, "chat", message("lost"), version=12)
+
+
+OVERWRITE = "import sys; open(sys.argv[1], 'r+b').write(sys.stdin.buffer.read())"
 
 
 def trust_no_longer(storage: SqlStorage) -> None:
