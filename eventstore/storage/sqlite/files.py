@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 
 IF_LOST = "restore the file from a copy if `toolledger verify` finds events missing"
 
+NOT_KNOWN = -2
+"""No size of a file, and no error."""
+
 HEAD_BYTES = 100
 """The head of a database, of which SQLite says what it holds."""
 
@@ -100,7 +103,7 @@ class Companions:
     2. Most looks ask the folder alone whether a name in it has come or gone. Its time of change is
        believed when it is so old that no later change can have the same one.
     3. The -wal is never smaller than its index says. Other processes may empty it, and say so
-       there first.
+       there first. Once it was begun anew it keeps its size, and most looks ask for that alone.
     """
 
     def __init__(self, path: Path) -> None:
@@ -115,6 +118,7 @@ class Companions:
         self._watched: list[tuple[str, Identity]] = []
         self._shm: OpenFile | None = None
         self._wal = OpenFile((0, 0))
+        self._wal_bytes = NOT_KNOWN  # as seen last
         self._frame_bytes = sys.maxsize  # until the index is read
         self._head: tuple[object, bytes] | None = None  # of the database, after which checkpoint
         self._looked_at = 0  # the time of the database's last change that was looked into
@@ -138,9 +142,13 @@ class Companions:
         """Return what was cut under an open connection, and to which size; None if nothing was."""
         if self._shm is None or not self._open or self._pid != os.getpid():
             return None
-        # The index is read first: the -wal grows before that says so.
-        frames = frames_of(self._shm.descriptor)
-        if WAL_HEADER_BYTES + frames * self._frame_bytes <= size_of(self._wal.descriptor):
+        size = size_of(self._wal.descriptor)
+        if size == self._wal_bytes:
+            return None
+        least = WAL_HEADER_BYTES + frames_of(self._shm.descriptor) * self._frame_bytes
+        if size >= least:
+            # One that all counts of may become larger, and be cut to this size again.
+            self._wal_bytes = size if size > least else NOT_KNOWN
             return None
         return self._cut(self._shm)
 
