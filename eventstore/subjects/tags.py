@@ -62,7 +62,7 @@ class SubjectIndex(Protocol):
     def find(self, subject: bytes) -> Iterator[TaggedConversation]:
         """Yield the conversations, of all tenants, with events about a subject.
 
-        What a damaged tag names is not among their `versions`: it may be about somebody else.
+        What a damaged tag names is not among their `versions`: it may be about another subject.
         """
         ...
 

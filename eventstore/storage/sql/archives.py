@@ -72,7 +72,8 @@ class SqlArchives:
             if there is None:
                 cursor.execute(self._reader.checks.conversation, (*key, 0, 1))
                 first = [StoredRow._make(row).payload for row in cursor.fetchall()]
-                if first and is_detached(first[0]):
+                payload = first[0] if first else None
+                if isinstance(payload, bytes | bytearray) and is_detached(payload):
                     raise not_recorded(conversation_id)
             return there
 

@@ -33,7 +33,7 @@ from sqlalchemy import (
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.pool import StaticPool
 
-from eventstore.errors import NotAStore, StorageError, StoreClosed, StoreCorrupt
+from eventstore.errors import NotAStore, StorageError, StoreClosed
 from eventstore.storage import migrations
 from eventstore.storage.sql.backend import Backend, translated
 from eventstore.storage.sql.connections import no_fork
@@ -233,18 +233,8 @@ class Sqlite(Backend):
             (mode,) = cursor.execute("PRAGMA journal_mode").fetchone()  # it opens what is beside
             if mode == "wal":
                 self._file.companions.opened(entry)
-                self._check_beside(self._file)
+                self._file.check_beside()
         cursor.close()
-
-    def _check_beside(self, file: StoreFile) -> None:
-        """Refuse a connection that would write behind a gap in the -wal.
-
-        Raises:
-            StoreCorrupt: it would.
-        """
-        damage = file.damage_elsewhere()
-        if damage is not None:
-            raise StoreCorrupt(f"{damage[0]}; nothing was written: {damage[1]}")
 
     # the schema
 
@@ -378,18 +368,12 @@ class Sqlite(Backend):
         cause = getattr(error, "orig", None) or error
         if not isinstance(cause, driver().Error):
             return error
-        damage = self._damage_behind(str(cause))
-        if damage is not None:
-            return damage
+        if self._file is not None and any(word in str(cause).lower() for word in STUMBLED):
+            damage = self._file.behind(str(cause))
+            if damage is not None:
+                return damage
         read_only = "unable to open" in str(cause).lower() and self._is_read_only()
         return driver_error(where, cause, read_only=read_only)
-
-    def _damage_behind(self, said: str) -> StoreCorrupt | None:
-        """Return the error for what became of the files, where SQLite stumbled over that."""
-        if self._file is None or not any(word in said.lower() for word in STUMBLED):
-            return None
-        damage = self._file.damage_since() or self._file.damage_elsewhere()
-        return None if damage is None else StoreCorrupt(f"{damage[0]} ({said}): {damage[1]}")
 
     def explain(self, error: BaseException) -> BaseException:
         """Return the library's error for one of a connection that makes files."""

@@ -30,7 +30,7 @@ from eventstore.storage.sqlite.wal_index import (
 if TYPE_CHECKING:
     from sqlalchemy import URL
 
-IF_LOST = "restore the file from a copy if `toolledger verify` finds events missing"
+WITH_EVENTS = " while the store was open, and the last events may be gone with it"
 
 NOT_KNOWN = -2
 """No size of a file, and no error."""
@@ -167,7 +167,8 @@ class Companions:
         if index is None or index != read_index(shm.read(INDEX_BYTES)):
             return None  # it is written just now: a later look tells
         if size < index.least_bytes:
-            return f"{self._names[0]} was cut to {size:,} of {index.least_bytes:,} bytes"
+            least = index.least_bytes
+            return f"{self._names[0]} was cut to {size:,} of {least:,} bytes{WITH_EVENTS}"
         if index.frames:  # without any, the size of a page may not be there
             self._frame_bytes = index.frame_bytes
         return None
@@ -192,17 +193,17 @@ class Companions:
         self._begins_anew = index.copied[1] > 0 or not index.frames
         return False
 
-    def lacks_pages(self, identity: Identity, size: int) -> bool:
+    def lacks_pages(self, identity: Identity, size: int) -> bool | None:
         """Return whether the database, which has become smaller, is smaller than its head says.
 
         `VACUUM` makes it smaller lawfully, by a checkpoint. While one runs, or where a reader kept
-        it from copying all, that is not known, and a later look tells.
+        it from copying all, that is not known: it is None, and a later look tells.
         """
         if self._shm is None or not self._shm.read(INDEX_BYTES) or size < HEAD_BYTES:
             return True  # nothing tells of a checkpoint
         found = self._look(identity)
         if found is None or not found[0].is_all_copied:
-            return False
+            return None
         return size < least_size(found[1])
 
     def _look(self, identity: Identity) -> tuple[WalIndex, bytes] | None:
@@ -276,52 +277,50 @@ class StoreFile:
         now = time.monotonic()
         if now < self._trusted_until:
             return
-        damage = self.damage()
-        if damage is not None:
-            what, remedy = damage
-            raise StoreCorrupt(f"{what}; nothing was written: {remedy}")
+        what = self._damage()
+        if what is not None:
+            raise _corrupt(what, "nothing was written")
         self._trusted_until = now + TRUST_SECONDS
 
-    def damage(self) -> tuple[str, str] | None:
-        """Return what became of the file, or those beside it, while it was open, and the remedy."""
+    def check_beside(self) -> None:
+        """Refuse a new connection that would write behind a gap in the -wal.
+
+        Raises:
+            StoreCorrupt: it would.
+        """
+        what = self.companions.cut_elsewhere()
+        if what is not None:
+            raise _corrupt(what, "nothing was written")
+
+    def behind(self, said: str) -> StoreCorrupt | None:
+        """Return the error for what became of the files, if SQLite stumbled over that."""
+        what = None if self._identity is None else self._damage()
+        what = what or self.companions.cut_elsewhere()
+        return None if what is None else _corrupt(what, f"SQLite says: {said}")
+
+    def _damage(self) -> str | None:
+        """Return what became of the file, or of those beside it, while it was open."""
         size = self._size  # before it is looked: another thread may see it grow meanwhile
         try:
             found = os.stat(self._name)  # noqa: PTH116 - twice as fast
         except OSError as error:
-            return (
-                f"{self.path} was removed while it was open ({error.strerror})",
-                "put it back, or open a new store",
-            )
+            return f"{self.path} was removed while it was open ({error.strerror})"
         identity = found[1:3]
         if self._identity is None:
             self._identity = identity
-        what = None
         if identity != self._identity:
-            what = f"{self.path} was replaced"
-        elif found.st_size < size and self.companions.lacks_pages(identity, found.st_size):
-            what = f"{self.path} was cut to {found.st_size} bytes"
-        elif self.companions.overwritten(identity, found.st_mtime_ns):
-            what = f"{self.path} was overwritten"
-        if what is not None:
-            return (
-                f"{what} while it was open",
-                f"close the store in every process, {IF_LOST}, and open it again",
-            )
+            return f"{self.path} was replaced while it was open"
+        lacks = found.st_size < size and self.companions.lacks_pages(identity, found.st_size)
+        if lacks:
+            return f"{self.path} was cut to {found.st_size} bytes while it was open"
+        if self.companions.overwritten(identity, found.st_mtime_ns):
+            return f"{self.path} was overwritten while it was open"
         what = self.companions.missing()
-        what = self.companions.cut() if what is None else f"{what} was removed or replaced"
         if what is not None:
-            return _lost(what)
-        self._size = found.st_size
-        return None
-
-    def damage_since(self) -> tuple[str, str] | None:
-        """Return the same, if the file was ever seen."""
-        return None if self._identity is None else self.damage()
-
-    def damage_elsewhere(self) -> tuple[str, str] | None:
-        """Return the same of the files beside it, where this store has no connection."""
-        what = self.companions.cut_elsewhere()
-        return None if what is None else _lost(what)
+            return f"{what} was removed or replaced{WITH_EVENTS}"
+        if lacks is not None:
+            self._size = found.st_size
+        return self.companions.cut()
 
     def exists(self) -> bool:
         """Return whether the file is there; refuse what cannot be a store.
@@ -366,10 +365,10 @@ class StoreFile:
         return path.exists() and not (_may_write(path) and _may_write(path.parent))
 
 
-def _lost(what: str) -> tuple[str, str]:
-    return (
-        f"{what} while the store was open, and the last events may be gone with it",
-        f"close the store in every process, {IF_LOST}, and open it again",
+def _corrupt(what: str, also: str) -> StoreCorrupt:
+    return StoreCorrupt(
+        f"{what}; {also}: close the store in every process, restore the file from a copy if "
+        "`toolledger verify` finds events missing, and open it again"
     )
 
 

@@ -94,7 +94,7 @@ def size_of(descriptor: int) -> int:
 def least_size(head: bytes) -> int:
     """Return the size of a database, by its own head: it has so many pages of so many bytes."""
     page, pages = _unpack_size(head)
-    return pages * (65536 if page == 1 else page)
+    return int(pages * (65536 if page == 1 else page))
 
 
 class OpenFile:

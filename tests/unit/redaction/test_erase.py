@@ -180,7 +180,7 @@ DAMAGES = {
 
 @pytest.mark.parametrize("change", DAMAGES)
 def test_a_damaged_tag_is_named_and_stops_no_erasure(url: str, path: Path, change: str) -> None:
-    """What it names is left: it may be about somebody else. The others are erased."""
+    """The event that it names is left, as it may be another's. All others are erased."""
     with EventStore.open(url, subjects=SECRET) as store:
         chat = store.conversation("chat")
         chat.add_message("user", "I am Bob.")

@@ -668,8 +668,8 @@ def test_a_removed_wal_is_named_to_who_opens_the_store(
         opened()
 
 
-def test_what_other_processes_may_do_is_no_damage(storage: SqlStorage, path: Path) -> None:
-    """They empty the -wal, begin it anew, make the file smaller, and touch it."""
+def test_lawful_changes_of_other_processes_are_no_damage(storage: SqlStorage, path: Path) -> None:
+    """The -wal is emptied and begun anew, the file gets smaller, and is touched."""
     large = [message("x" * 9000) for _ in range(100)]
     append(storage, "chat", *large)
     for version, done in enumerate(
