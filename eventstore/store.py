@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Self
 
 from eventstore.append.door import door_of
 from eventstore.conversation import Conversation
+from eventstore.domain.arguments import check_conversation_id, check_storable
 from eventstore.domain.events import Recorded
 from eventstore.domain.fingerprint import parse
 from eventstore.domain.redaction import PayloadsRedacted
@@ -122,7 +123,7 @@ class EventStore(Retains):
         """
         if not isinstance(tenant, str):
             raise ValueError(f"tenant is {tenant!r}: pass text, for example 'acme'")  # noqa: TRY004
-        _check_storable("tenant", tenant)
+        check_storable("tenant", tenant)
         from eventstore.storage.factory import open_storage  # loads SQLAlchemy
 
         secret = None if subjects is None else secret_of(subjects)
@@ -463,33 +464,6 @@ class EventStore(Retains):
         trace: TracebackType | None,
     ) -> None:
         self.close()
-
-
-def check_conversation_id(conversation_id: object) -> None:
-    """Refuse what cannot name a conversation.
-
-    Raises:
-        ValueError: it is empty, or is not text that a database can hold.
-    """
-    if not isinstance(conversation_id, str) or not conversation_id:
-        raise ValueError(
-            f"a conversation id is text and not empty, got {conversation_id!r}: "
-            "pass for example 'support-42'"
-        )
-    _check_storable("conversation id", conversation_id)
-
-
-def _check_storable(name: str, text: str) -> None:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        pass
-    else:
-        if "\x00" not in text:
-            return
-    raise ValueError(
-        f"{name} {text!r} has a NUL or half a surrogate pair: databases cannot hold it"
-    )
 
 
 def _bind_to_connection(session: LogSession, connection: Connection) -> Session:

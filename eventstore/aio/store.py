@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self, Unpack
 from eventstore.aio.conversation import AsyncConversation
 from eventstore.aio.reader import AsyncFeed, AsyncFollow, ReadExecutor, Reading
 from eventstore.aio.session import AsyncLogSession
+from eventstore.domain.arguments import check_conversation_id
 from eventstore.domain.events import Recorded
 from eventstore.storage.interface import Damage
-from eventstore.store import EventStore, check_conversation_id
+from eventstore.store import EventStore
 from eventstore.subjects.secret import subjects_of
 from eventstore.subscriptions.feed import Cursor
 from eventstore.subscriptions.sources import StoreSource

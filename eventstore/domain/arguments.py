@@ -41,6 +41,38 @@ def check_version(name: str, value: object) -> None:
         raise ValueError(f"{name} is {value!r}: pass a version of the conversation, 0 or more")
 
 
+def check_conversation_id(conversation_id: object) -> None:
+    """Refuse what cannot name a conversation.
+
+    Raises:
+        ValueError: it is empty, or is not text that a database can hold.
+    """
+    if not isinstance(conversation_id, str) or not conversation_id:
+        raise ValueError(
+            f"a conversation id is text and not empty, got {conversation_id!r}: "
+            "pass for example 'support-42'"
+        )
+    check_storable("conversation id", conversation_id)
+
+
+def check_storable(name: str, text: str) -> None:
+    """Refuse text that a database cannot hold.
+
+    Raises:
+        ValueError: it has a NUL, or half a surrogate pair.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        pass
+    else:
+        if "\x00" not in text:
+            return
+    raise ValueError(
+        f"{name} {text!r} has a NUL or half a surrogate pair: databases cannot hold it"
+    )
+
+
 def checked_minimum(name: str, value: int, minimum: int) -> int:
     """Return the value, an integer that is not below the minimum.
 
