@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from eventstore.storage.sql.conversation_keys import Key
     from eventstore.storage.sql.statements import Statements
 
+MOST_READS = 10
+"""How often rows are read whose payloads are not there, while each time a restore is committed."""
+
 _INSERT = (
     "INSERT INTO toolledger_archives (lane, conversation, version, archived_at, place) "
     "VALUES (?, ?, ?, ?, ?)"
@@ -78,14 +81,13 @@ def refusal(
     conversation_id: str,
     tail: Sequence[Recorded],
     rows: int,
-) -> ConversationArchived | None:
+) -> ConversationArchived | StoreCorrupt | None:
     """Return the error for what was read of a conversation, if that is archived.
 
     So many `rows` were read, and the `tail` are the events of those whose payloads were there. Only
-    where one was not there, or the last event says that it was archived, the table is asked.
-
-    Raises:
-        StoreCorrupt: an archive has payloads of it, and the table does not know which.
+    where one was not there, or the last event says that it was archived, the table is asked. Where
+    that knows no archive, it is `StoreCorrupt`. Outside of a transaction that may be wrong: if a
+    restore was committed since, the payloads are there when the rows are read again.
     """
     is_whole = len(tail) == rows
     if is_whole and (not tail or tail[-1].event.tag != EventsArchived.tag):
@@ -95,7 +97,7 @@ def refusal(
         return archived_error(there)
     if is_whole:
         return None  # it was restored, and what follows is not read yet
-    raise not_recorded(conversation_id)
+    return not_recorded(conversation_id)
 
 
 def archived_error(there: Archived) -> ConversationArchived:

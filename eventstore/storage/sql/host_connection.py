@@ -22,7 +22,12 @@ from eventstore.domain.fingerprint import slice_of
 from eventstore.errors import StorageError, StoreBusy, StoreCorrupt
 from eventstore.storage.chain import chained, conversation_digest
 from eventstore.storage.interface import Append, Appended, AppendOutcome
-from eventstore.storage.sql.archiving import archived_error, as_recorded, not_recorded
+from eventstore.storage.sql.archiving import (
+    MOST_READS,
+    archived_error,
+    as_recorded,
+    not_recorded,
+)
 from eventstore.storage.sql.rows import (
     BEFORE_ALL,
     Batch,
@@ -198,24 +203,30 @@ class ConnectionStorage:
 
     def _after(self, lane: int, key: int, name: str, after: int) -> Iterator[Recorded]:
         while True:
-            rows = self._fetch(self._sql.conversation, at=lane, key=key, after=after)
-            judge, vault = self._storage.reader.problems, self._storage.log.vault
-            found = recorded(lane, rows, {key: name}, judge, vault=vault)
-            check_first(found)
-            if len(found) != len(rows) or (found and found[-1].event.tag == EventsArchived.tag):
-                self._check_archived(lane, key, name, is_whole=len(found) == len(rows))
+            rows, found = self._chunk(lane, key, name, after)
             yield from found
             if len(rows) < self._backend.limits.chunk_rows:
                 return
             after = rows[-1].version
 
-    def _check_archived(self, lane: int, key: int, name: str, *, is_whole: bool) -> None:
-        """Raise an error if a conversation is archived, of which this is what was read."""
-        there = self._fetch(self._sql.archived, at=lane, key=key)
-        if there:
-            raise archived_error(as_recorded(name, there[0]))
-        if not is_whole:
-            raise not_recorded(name)
+    def _chunk(
+        self, lane: int, key: int, name: str, after: int
+    ) -> tuple[Sequence[Any], list[Recorded]]:
+        """Return rows of a conversation that is not archived, and their events."""
+        for _ in range(MOST_READS):  # a restore may be committed between both statements
+            rows = self._fetch(self._sql.conversation, at=lane, key=key, after=after)
+            judge, vault = self._storage.reader.problems, self._storage.log.vault
+            found = recorded(lane, rows, {key: name}, judge, vault=vault)
+            check_first(found)
+            is_whole = len(found) == len(rows)
+            if is_whole and (not found or found[-1].event.tag != EventsArchived.tag):
+                return rows, found
+            there = self._fetch(self._sql.archived, at=lane, key=key)
+            if there:
+                raise archived_error(as_recorded(name, there[0]))
+            if is_whole:
+                return rows, found
+        raise not_recorded(name)
 
     def _key(self, lane: int, name: str) -> int | None:
         if not self._is_checked:

@@ -16,7 +16,7 @@ from eventstore.domain.fingerprint import render
 from eventstore.errors import ConversationArchived, StorageError, StoreCorrupt
 from eventstore.storage.chain import conversation_digest, problems
 from eventstore.storage.interface import StoredPayload
-from eventstore.storage.sql.archiving import refusal
+from eventstore.storage.sql.archiving import MOST_READS, refusal
 from eventstore.storage.sql.check_statements import CheckStatements
 from eventstore.storage.sql.rows import BEFORE_ALL, anchors_by_lane, check_first, recorded
 from eventstore.storage.sql.transaction_notes import NOWHERE, Anchor
@@ -75,19 +75,13 @@ class LogReader:
         after = after or BEFORE_ALL  # an event whose version is damaged must not go unnoticed
         is_first = True
 
-        def read() -> tuple[list[Recorded], ConversationArchived | None]:
+        def read() -> tuple[list[Recorded], ConversationArchived | StoreCorrupt | None]:
             with self.connections.cursor() as cursor:
-                rows, lane, seen = self._rows_of(cursor, conversation_id, after, is_first=is_first)
-                if not rows:
-                    return [], None
-                key = lane, rows[0][1]
-                judge = partial(self._problems_on, cursor)
-                names = {key[1]: conversation_id}
-                found = recorded(lane, rows, names, judge, decoders, self.log.vault)
-                check_first(found)
-                refused = refusal(cursor, self._sql, key, conversation_id, found, len(rows))
-                if refused is None and seen is not None and found[-1].position > seen[0]:
-                    self._note_seen(found, seen)
+                for _ in range(MOST_READS):
+                    page = self._rows_of(cursor, conversation_id, after, is_first=is_first)
+                    found, refused = self._judged(cursor, conversation_id, decoders, *page)
+                    if not isinstance(refused, StoreCorrupt):
+                        break
                 return found, refused
 
         while True:
@@ -98,6 +92,28 @@ class LogReader:
             if len(found) < self._limits.chunk_rows:
                 return
             after, is_first = found[-1].version, False
+
+    def _judged(
+        self,
+        cursor: DBAPICursor,
+        conversation_id: str,
+        decoders: Decoders,
+        rows: Sequence[Any],
+        lane: int,
+        seen: Anchor | None,
+    ) -> tuple[list[Recorded], ConversationArchived | StoreCorrupt | None]:
+        """Return the events of a chunk, or those that are there, and why others are not."""
+        if not rows:
+            return [], None
+        key = lane, rows[0][1]
+        judge = partial(self._problems_on, cursor)
+        names = {key[1]: conversation_id}
+        found = recorded(lane, rows, names, judge, decoders, self.log.vault)
+        check_first(found)
+        refused = refusal(cursor, self._sql, key, conversation_id, found, len(rows))
+        if refused is None and seen is not None and found[-1].position > seen[0]:
+            self._note_seen(found, seen)
+        return found, refused
 
     def _rows_of(
         self, cursor: DBAPICursor, conversation_id: str, after: int, *, is_first: bool

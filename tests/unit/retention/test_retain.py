@@ -33,6 +33,7 @@ from eventstore import (
     UnknownEvent,
 )
 from eventstore.retention import JSON_LINES, ArchiveForm, ArchiveLine
+from eventstore.storage.sql import archiving, reader
 from eventstore.storage.sqlite.driver import driver
 from eventstore.testing import FrozenClock, message
 from projections import Projector
@@ -209,6 +210,42 @@ def test_a_transaction_of_the_host_hears_of_an_archive(later: EventStore, tmp_pa
             chat.add_message("user", "And this?")
         with pytest.raises(ConversationArchived):
             list(chat.events())
+    engine.dispose()
+
+
+def test_a_restore_between_two_statements_is_no_damage(
+    later: EventStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rows are read, then the restore is committed, then it is asked for the archive."""
+    from sqlalchemy import create_engine, event
+
+    files: list[str] = []
+
+    def restore() -> None:
+        while files:
+            later.restore(files.pop())
+
+    def look_up(*of: Any) -> Any:
+        restore()
+        return archiving.refusal(*of)
+
+    monkeypatch.setattr(reader, "refusal", look_up)
+    files += archive(later, tmp_path, match="old-0").files
+    assert files
+    assert [each.version for each in later.conversation("old-0").events()] == list(range(1, 8))
+    monkeypatch.undo()
+    later.conversation("old-0").add_message("user", "Thanks.")
+
+    def execute(_connection: Any, _cursor: Any, statement: str, *_: object) -> None:
+        if "toolledger_archives" in statement:
+            restore()
+
+    engine = create_engine(later.url)
+    event.listen(engine, "before_cursor_execute", execute)
+    with engine.connect() as connection:
+        files += archive(later, tmp_path, match="old-1").files
+        chat = later.conversation("old-1", connection=connection)
+        assert [each.version for each in chat.events()] == list(range(1, 9))
     engine.dispose()
 
 
