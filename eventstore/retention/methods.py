@@ -33,7 +33,9 @@ class Retains:
           to such a conversation raises `ConversationArchived` from then on, until `restore`.
         - `only="payloads"` redacts the content of their events, and keeps the events.
 
-        `match` is a pattern for ids (`"support-*"`), `agent` the name of the agent that ran.
+        `match` is a pattern for ids (`"support-*"`), `agent` the name of the agent that ran. With a
+        `subject`, it is for the conversations that have events about that person; see
+        `Conversation.about`.
         `dry_run=False` does it, in batches; the next run continues one that was killed. `by` is
         recorded. `form` is how files are written: lines of JSON, or Parquet
         (`projections.exports.parquet.ParquetArchive`).

@@ -34,6 +34,7 @@ OPEN = "with an open call"
 DOUBTFUL = "with a call in doubt"
 UNREADABLE = "with an event that cannot be read"
 OTHER_AGENT = "of another agent"
+NOT_CHOSEN = "not chosen"
 
 
 class Chosen(msgspec.Struct, frozen=True):

@@ -35,7 +35,7 @@ from eventstore.retention.age import cutoff
 from eventstore.retention.appends import ChangedMeanwhile, draft_of, unchanged
 from eventstore.retention.archive_file import JSON_LINES, ArchiveForm, Folder
 from eventstore.retention.lines import ArchiveLine, line_of, proven
-from eventstore.retention.resting import Chosen, examine
+from eventstore.retention.resting import NOT_CHOSEN, YOUNG, Chosen, examine
 from eventstore.storage.interface import Append, Archives, Detach
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class Retention(msgspec.Struct, frozen=True):
         events: how many events they have.
         payload_bytes: what these payloads took up.
         files: the archives.
-        kept: how many conversations stay, by the reason; those that are young are not counted.
+        kept: how many of those that were chosen stay, by the reason; the young are not counted.
         unused: archives of this store that no conversation names.
         remains: where the database holds the payloads still, in words, and how to clear it.
     """
@@ -82,6 +82,7 @@ class Wanted(TypedDict, total=False):
     folder: Path | str | None
     match: str | None
     agent: str | None
+    subject: str | None
     by: str
     form: ArchiveForm
     dry_run: bool
@@ -97,6 +98,7 @@ def retain(  # noqa: PLR0913 - see `EventStore.retain`
     folder: Path | str | None = None,
     match: str | None = None,
     agent: str | None = None,
+    subject: str | None = None,
     by: str = "retain",
     form: ArchiveForm = JSON_LINES,
     dry_run: bool = True,
@@ -112,7 +114,8 @@ def retain(  # noqa: PLR0913 - see `EventStore.retain`
     archives = storage.archives
     if archives is None:
         raise StorageError(f"{storage!r} keeps no archives: open a SQL database")
-    run = _Run(session, archives, cutoff(keep, session.now()), match, agent, f"keep {keep}", by)
+    choice = _Choice(match, agent, None if subject is None else _about(session, subject))
+    run = _Run(session, archives, cutoff(keep, session.now()), choice, f"keep {keep}", by)
     target = None
     if only == "conversations":
         target = _folder(session, folder, form, dry_run=dry_run)
@@ -152,6 +155,28 @@ def _folder(
     return Folder(folder, storage.epoch, storage.tenant, form)
 
 
+def _about(session: LogSession, subject: str) -> frozenset[str]:
+    """Return the conversations of the tenant that have a tag of a subject."""
+    storage = session.storage
+    found = storage.subjects.find(session.digest_of(subject))
+    ours = (each for each in found if each.tenant == storage.tenant and each.versions)
+    return frozenset(each.conversation_id for each in ours)
+
+
+class _Choice(msgspec.Struct, frozen=True):
+    """Which conversations a run is for, whatever their age."""
+
+    match: str | None
+    agent: str | None
+    ids: frozenset[str] | None
+
+    def has(self, conversation_id: str) -> bool:
+        """Return whether the run is for a conversation, as far as its id says."""
+        if self.ids is not None and conversation_id not in self.ids:
+            return False
+        return self.match is None or fnmatchcase(conversation_id, self.match)
+
+
 class _Run:
     """One run: what was found and done so far."""
 
@@ -160,16 +185,14 @@ class _Run:
         session: LogSession,
         archives: Archives,
         before: int,
-        match: str | None,
-        agent: str | None,
+        choice: _Choice,
         rule: str,
         by: str,
     ) -> None:
         self._session = session
         self._storage = session.storage
         self._archives = archives
-        self._match = match
-        self._agent = agent
+        self._choice = choice
         self._by = by
         self.before = before
         self.rule = rule
@@ -234,22 +257,22 @@ class _Run:
             name = resting.conversation_id
             if resting.recorded_at >= self.before and resting.tag != "redacted":
                 continue
-            if self._match is not None and not fnmatchcase(name, self._match):
-                continue
             found = self._examined(name)
             if isinstance(found, Chosen):
                 yield found
-            else:
+            elif found not in (YOUNG, NOT_CHOSEN):
                 self.kept[found] += 1
 
     def _examined(self, conversation_id: str) -> Chosen | str:
+        if not self._choice.has(conversation_id):
+            return NOT_CHOSEN
         return examine(
             self._storage.tenant,
             conversation_id,
             self._storage.lane_of(conversation_id),
             self._archives.rows(conversation_id),
             self.before,
-            self._agent,
+            self._choice.agent,
         )
 
 

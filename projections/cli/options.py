@@ -117,6 +117,23 @@ def open_store(
         raise typer.BadParameter(str(error), param_hint=hint) from error
 
 
+def subject_and_secret(subject: str, secret: str | None) -> tuple[str, SubjectSecret]:
+    """Return the subject that a command names, `-` reads it from stdin, and the secret of a file.
+
+    Raises:
+        typer.BadParameter: it is no subject, or the file does not hold a secret.
+    """
+    if secret is None:
+        raise typer.BadParameter(f"name the file of the secret, or set {SECRET_VARIABLE}")
+    named = sys.stdin.readline().rstrip("\r\n") if subject == "-" else subject
+    try:
+        opened = SubjectSecret.read(file_name(secret))
+        opened.digest(named)
+    except (OSError, ValueError) as error:
+        raise typer.BadParameter(str(error), param_hint="--secret or SUBJECT") from error
+    return named, opened
+
+
 def same_store(command: str, url: str) -> str:
     """Return a command with the options that name the store and the tenant of this one.
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 
 import duckdb
 import pytest
 
-from eventstore import EventStore
+from eventstore import EventStore, SubjectSecret
 from eventstore.testing import FrozenClock
 from projections.cli import app
 
@@ -96,3 +97,25 @@ def test_only_payloads_redacts_what_is_old(capsys: pytest.CaptureFixture[str]) -
     assert "2 conversations without an event since" in shown(capsys, *command)
     assert "sea" not in shown(capsys, "export")
     assert "all is well" in shown(capsys, "verify")
+
+
+def test_conversations_about_one_person_go_sooner(
+    url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tags find them; the name is nowhere in what is printed and stored."""
+    SubjectSecret.create(tmp_path / "secret")
+    with EventStore.open(url, subjects=tmp_path / "secret") as store:
+        store.tag_subject("customer-17", "two", [1])
+    command = ("retain", "--keep", "90 days", "--to", "archive", "--subject", "-", "--json")
+    assert app.run([*command]) == 2
+    assert "name the file of the secret" in capsys.readouterr().err
+
+    monkeypatch.setenv("TOOLLEDGER_SUBJECTS", f"{tmp_path}/secret")
+    for name, count in (("customer-18", 0), ("customer-17", 1)):
+        monkeypatch.setattr("sys.stdin", io.StringIO(f"{name}\n"))
+        done = json.loads(shown(capsys, *command, "--yes"))
+        assert done["conversations"] == count
+    (path,) = done["files"]
+    lines = Path(path).read_text().splitlines()
+    assert {json.loads(line)["conversation_id"] for line in lines} == {"two"}
+    assert "customer-17" not in shown(capsys, "show", "--json") + shown(capsys, "export")

@@ -16,7 +16,7 @@ from eventstore.domain.fingerprint import render
 from eventstore.errors import ConversationArchived, StorageError, StoreCorrupt
 from eventstore.storage.chain import conversation_digest, problems
 from eventstore.storage.interface import StoredPayload
-from eventstore.storage.sql.archiving import MOST_READS, refusal
+from eventstore.storage.sql.archiving import MOST_READS, not_recorded, refusal
 from eventstore.storage.sql.check_statements import CheckStatements
 from eventstore.storage.sql.rows import BEFORE_ALL, anchors_by_lane, check_first, recorded
 from eventstore.storage.sql.transaction_notes import NOWHERE, Anchor
@@ -81,8 +81,8 @@ class LogReader:
                     page = self._rows_of(cursor, conversation_id, after, is_first=is_first)
                     found, refused = self._judged(cursor, conversation_id, decoders, *page)
                     if not isinstance(refused, StoreCorrupt):
-                        break
-                return found, refused
+                        return found, refused
+                return [], not_recorded(conversation_id)
 
         while True:
             found, refused = self.connections.retrying(read)

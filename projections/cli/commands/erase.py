@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import re
-import sys
 from typing import Annotated
 
 import msgspec
 import typer
 
-from eventstore import ErasedConversation, Erasure, EventStore, SubjectSecret
+from eventstore import ErasedConversation, Erasure, EventStore
 from projections.cli.commands.redact import kept_notes
-from projections.cli.options import SECRET_VARIABLE, URL, Json, Url, file_name, open_store
+from projections.cli.options import (
+    SECRET_VARIABLE,
+    URL,
+    Json,
+    Url,
+    open_store,
+    subject_and_secret,
+)
 from projections.cli.output import print_json, say
 from projections.formatting import plural
 
@@ -74,12 +80,7 @@ def erase(  # noqa: PLR0913 - the options of the command
     keys, the person's key is destroyed, too. A run that was ended in the middle is repeated.
     """
     sought = _sought(text, pattern)
-    named = sys.stdin.readline().rstrip("\r\n") if subject == "-" else subject
-    try:
-        opened = SubjectSecret.read(file_name(secret))
-        opened.digest(named)
-    except (OSError, ValueError) as error:
-        raise typer.BadParameter(str(error), param_hint="--secret or SUBJECT") from error
+    named, opened = subject_and_secret(subject, secret)
     with open_store(url, subjects=opened) as store:
         done = store.erase_subject(
             named,

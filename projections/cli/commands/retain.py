@@ -8,9 +8,18 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from eventstore import Retention
+from eventstore import Retention, SubjectSecret
 from eventstore.retention import JSON_LINES, ArchiveForm
-from projections.cli.options import URL, Json, Url, file_name, one_of, open_store
+from projections.cli.options import (
+    SECRET_VARIABLE,
+    URL,
+    Json,
+    Url,
+    file_name,
+    one_of,
+    open_store,
+    subject_and_secret,
+)
 from projections.cli.output import print_json, say
 from projections.exports.parquet import ParquetArchive
 from projections.formatting import plural, utc_text
@@ -60,6 +69,23 @@ def retain(  # noqa: PLR0913 - the options of the command
     agent: Annotated[
         str | None, typer.Option("--agent", metavar="NAME", help="Only runs of this agent.")
     ] = None,
+    subject: Annotated[
+        str | None,
+        typer.Option(
+            "--subject",
+            metavar="SUBJECT",
+            help="Only conversations with events about that person; - reads it from stdin.",
+        ),
+    ] = None,
+    secret: Annotated[
+        str | None,
+        typer.Option(
+            "--secret",
+            envvar=SECRET_VARIABLE,
+            metavar="FILE",
+            help="The secret of the index of subjects.",
+        ),
+    ] = None,
     form: Annotated[
         str, typer.Option("--format", help="The form of archives: jsonl or parquet.")
     ] = "jsonl",
@@ -82,13 +108,17 @@ def retain(  # noqa: PLR0913 - the options of the command
     if yes and only == "conversations" and to is None:
         raise typer.BadParameter("name the folder of the archives", param_hint="--to")
     said: Any = only
-    with open_store(url) as store:
+    opened: SubjectSecret | None = None
+    if subject is not None:
+        subject, opened = subject_and_secret(subject, secret)
+    with open_store(url, subjects=opened) as store:
         done = store.retain(
             keep,
             only=said,
             folder=to,
             match=match,
             agent=agent,
+            subject=subject,
             by=by,
             form=FORMS[form],
             dry_run=not yes,

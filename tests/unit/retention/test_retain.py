@@ -266,12 +266,37 @@ def test_damaged_conversations_stay(later: EventStore, tmp_path: Path, change: s
 
 
 def test_conversations_are_chosen_by_id_agent_and_tenant(later: EventStore) -> None:
-    """Others are not touched."""
+    """Others are not touched, and are not said to stay."""
+    assert later.retain("6 months", match="old-*").kept == {}
     assert later.retain("6 months", match="old-[01]").conversations == 2
     assert later.retain("6 months", agent="agent of old-1").conversations == 1
     assert later.retain("1 year").conversations == 0
     with EventStore.open(later.url, tenant="acme", clock=later_clock()) as other:
         assert other.retain("6 months").conversations == 0
+
+
+def test_conversations_are_chosen_by_the_person_they_are_about(
+    later: EventStore, tmp_path: Path
+) -> None:
+    """One event with a tag is enough, and a tag of another tenant is none; a rest is not redone."""
+    secret = SubjectSecret(bytes(32))
+    with pytest.raises(ValueError, match="without the secret of its index"):
+        later.retain("6 months", subject="ann")
+    with EventStore.open(later.url, tenant="acme", clock=FrozenClock(), subjects=secret) as other:
+        other.conversation("old-2", subjects=["ann"]).add_message("user", "I am Ann.")
+    with EventStore.open(later.url, clock=later_clock(), subjects=secret) as store:
+        assert store.retain("6 months", subject="ann").conversations == 0
+        store.tag_subject("ann", "old-0", [2])
+        store.tag_subject("ann", "old-1")
+        store.tag_subject("ben", "old-2")
+        store.tag_subject("ann", "open")
+        done = archive(store, tmp_path, subject="ann")
+        assert (done.conversations, done.kept) == (2, {"with an open call": 1})
+        assert {each.conversation_id for each in store.archived()} == {"old-0", "old-1"}
+        assert "ann" not in Path(done.files[0]).read_text()
+        assert store.retain("6 months", only="payloads", subject="ben").conversations == 1
+        for each in store.erase_subject("ann", by="mia", dry_run=True).conversations:
+            assert each.archive == (None if each.tenant or each.left else done.files[0])
 
 
 class _Meanwhile:
