@@ -5,11 +5,16 @@
    and the record does not say what is left of a payload, so it gives up all that it holds of it.
 3. A fold that is kept beside its log begins anew, and has what is left: `KeptFolds`, the web pages,
    the tables of a `Projector`.
+4. A feed passes over what is archived, also over a record. So one that reads a feed begins anew
+   when a conversation came back from an archive, too.
 """
 
 from __future__ import annotations
 
-from eventstore import PayloadsRedacted, Recorded, RedactedPayload
+from eventstore import EventsRestored, PayloadsRedacted, Recorded, RedactedPayload
+
+READ_ANEW = frozenset({PayloadsRedacted, EventsRestored})
+"""The events after which a reader of a feed may hold of their conversation what is gone by now."""
 
 
 class ReadMarkers:

@@ -118,7 +118,7 @@ class _Work:
         """Erase what the index names; its tags go last."""
         for _ in range(ROUNDS):
             found = list(self._session.storage.subjects.find(self._digest))
-            ends = {(each.lane, each.key): self._erase_tagged(each) for each in found}
+            ends = {(each.lane, each.key): self._erase_or_name(each) for each in found}
             if self._said.get("dry_run"):
                 return
             if not any(each.left for each in self.done.values()):
@@ -139,6 +139,17 @@ class _Work:
         known = {(each.lane, each.key): set(each.versions) for each in before}
         now = self._session.storage.subjects.find(self._digest)
         return any(set(each.versions) - known.get((each.lane, each.key), set()) for each in now)
+
+    def _erase_or_name(self, tagged: TaggedConversation) -> int:
+        """Erase what is tagged, or name the archive that it went to meanwhile."""
+        try:
+            return self._erase_tagged(tagged)
+        except ConversationArchived as archived:
+            name, tenant, shared = tagged.conversation_id, tagged.tenant, tagged.shared
+            self.done[tenant, name] = ErasedConversation(
+                name, tenant, shared=shared, archive=archived.place
+            )
+            return 0
 
     def _erase_tagged(self, tagged: TaggedConversation) -> int:
         """Redact what a conversation says of the subject; return the version that it has then.
@@ -215,7 +226,10 @@ class _Work:
         gone = set(tagged.versions)
         if done.left:
             events = self._session_of(tagged.tenant).events(tagged.conversation_id)
-            gone -= {each.version for each in events if each.call_id in done.left} | {WHOLE}
+            try:
+                gone -= {each.version for each in events if each.call_id in done.left} | {WHOLE}
+            except ConversationArchived:  # meanwhile: the next run finds it by its tags
+                return True
         return self._session.storage.subjects.remove(self._digest, tagged, gone, end)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 
 import msgspec
 
-from eventstore import PayloadsRedacted, Recorded, UnknownEvent
+from eventstore import ConversationArchived, Recorded, UnknownEvent
 from eventstore.domain.anchors import anchor_of
 from projections.projector import schema
 from projections.projector.database import LostRace, ProjectionDatabase
@@ -19,6 +19,7 @@ from projections.projector.table_projection import (
     ProjectedLane,
     TableProjection,
 )
+from projections.redactions import READ_ANEW
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -41,7 +42,8 @@ ReadConversation: TypeAlias = Callable[[str], Iterator[Recorded]]
 class LaneState(Generic[S]):
     """What memory holds of a lane; its changes are stored all at once, or not at all.
 
-    A batch with the record of a redaction has the projection give up what was redacted.
+    A batch with the record of a redaction has the projection give up what was redacted. So has one
+    that says that archived events came back: such records may have been among them.
 
     Raises:
         LostRace: the generation was replaced.
@@ -74,9 +76,7 @@ class LaneState(Generic[S]):
         """
         if (last := events[-1]).position > self.lane.totals.last[0]:
             self.lane.totals.last = last.position, anchor_of(last)
-        redacted = {
-            each.conversation_id: each for each in events if type(each.event) is PayloadsRedacted
-        }
+        redacted = {each.conversation_id: each for each in events if type(each.event) in READ_ANEW}
         if self.parked or UnknownEvent in {type(recorded.event) for recorded in events}:
             events = [recorded for recorded in events if not self._is_waiting(recorded)]
         if events:
@@ -97,7 +97,10 @@ class LaneState(Generic[S]):
             return  # the projection raised on it
         end = record.version + 1 if parked is None else min(parked.version, record.version + 1)
         read = self._read(record.conversation_id)
-        events = list(takewhile(lambda each: each.version < end, read))
+        try:
+            events = list(takewhile(lambda each: each.version < end, read))
+        except ConversationArchived:
+            return  # meanwhile: it is done when they come back
         if not events:
             return
         state = self._state = projection.load(self.lane, events, self._state)

@@ -35,13 +35,13 @@ from eventstore import (
     CursorLost,
     EventStore,
     EventStoreError,
-    PayloadsRedacted,
     StoreCorrupt,
 )
 from eventstore.domain.one_line import one_line
 from projections.approvals import PendingApproval
 from projections.doubts import Doubt
 from projections.formatting import plural, utc_text, visible_text
+from projections.redactions import READ_ANEW
 from projections.report.page import html_report
 from projections.web.decisions import Decision, decide
 from projections.web.guard import Guard
@@ -253,7 +253,7 @@ class _Pages:
         feed = self._store.read(self._cursor)
         events = iter(feed)
         while page := list(islice(events, PAGE_EVENTS)):
-            if self._is_whole and any(type(each.event) is PayloadsRedacted for each in page):
+            if self._is_whole and any(type(each.event) in READ_ANEW for each in page):
                 return False
             with self._lock:
                 self._view.extend(page)

@@ -32,6 +32,8 @@ from eventstore import (
     SubjectSecret,
     UnknownEvent,
 )
+from eventstore.redaction import erase
+from eventstore.redaction.redact import redact_selected
 from eventstore.retention import JSON_LINES, ArchiveForm, ArchiveLine
 from eventstore.storage.sql import archiving, reader
 from eventstore.storage.sqlite.driver import driver
@@ -515,6 +517,48 @@ def test_projections_pass_over_what_is_archived(later: EventStore, tmp_path: Pat
         projector.rebuild()
         assert projector.parked() == []
         assert projector.statistics().overall.calls == 2
+
+
+def test_projections_give_up_what_was_redacted_before_they_heard_of_it(
+    later: EventStore, tmp_path: Path
+) -> None:
+    """The record of the redaction is in an archive; when that came back, they read anew."""
+    with closing(Projector(later, later.url)) as projector:
+        projector.catch_up()
+        later.redact("old-0", by="mia", whole=True)
+        (name,) = archive(later, tmp_path, match="old-0").files
+        projector.catch_up()
+        later.restore(name)
+        projector.catch_up()
+        said = {str(tool.call) for of, tool in projector.tools() if of == "old-0"}
+        assert len(said) == 1
+        assert "old-0" not in said.pop()
+        assert projector.parked() == []
+
+
+def test_an_erasure_names_what_is_archived_meanwhile(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The index was asked before: the file is named, the tag stays, and the others are erased."""
+    with EventStore.open(url, clock=later_clock(), subjects=SubjectSecret(bytes(32))) as store:
+        for name in ("old-0", "old-2"):
+            store.tag_subject("ann", name)
+
+        def redact(session: Any, name: str, *of: Any, **said: Any) -> Any:
+            if not [*store.archived()]:
+                archive(store, tmp_path, match="old-0")
+            return redact_selected(session, name, *of, **said)
+
+        monkeypatch.setattr(erase, "redact_selected", redact)
+        done = store.erase_subject("ann", by="mia", archives_are_gone=True)
+        (place,) = {each.place for each in store.archived()}
+        assert {each.conversation_id: each.archive for each in done.conversations} == {
+            "old-0": place,
+            "old-2": None,
+        }
+        assert not done.is_complete
+        store.restore(place)
+        assert store.erase_subject("ann", by="mia").is_complete
 
 
 def test_a_store_of_asyncio_does_the_same(url: str, tmp_path: Path) -> None:
