@@ -132,10 +132,10 @@ def check_forgetting_beside(url: str, folder: Path) -> None:
             ]
             with workers.children(jobs) as spawned:
                 for process, pipe in chance.sample(spawned, len(spawned)):
-                    told = [pipe.recv() for _ in range(chance.randrange(1, 6))]
+                    messages = [pipe.recv() for _ in range(chance.randrange(1, 6))]
                     process.kill()
-                    told += workers.received(pipe)
-                    done |= {each for each in told if isinstance(each, tuple)}
+                    messages += workers.received(pipe)
+                    done |= {each for each in messages if isinstance(each, tuple)}
             with EventStore.open(url) as store:
                 assert list(store.verify()) == []
             storm.wait_for_appends()
