@@ -41,8 +41,8 @@ def restore_archive(
     Others are left alone.
 
     Raises:
-        ValueError: the file is not an archive, or has other events than those that were archived;
-            those before are back.
+        ValueError: the file is not an archive, or has other events than those that were archived,
+            or not all of them; the conversations before are back.
     """
     archives = session.storage.archives
     if archives is None:
@@ -60,6 +60,13 @@ def restore_archive(
                 f"{there.place}"
             ) from error
         conversations += 1
+    place = str(path.resolve())
+    missing = next((each for each in archives.list() if each.place == place), None)
+    if missing is not None:
+        raise ValueError(
+            f"{path}: conversation {missing.conversation_id!r} was archived there, and is missing: "
+            "look for a whole copy"
+        )
     return Restored(conversations, events)
 
 

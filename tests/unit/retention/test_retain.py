@@ -450,6 +450,7 @@ def test_a_changed_archive_is_named_and_not_restored(later: EventStore, tmp_path
         b"".join(lines[:-1]),
         b"".join((lines[1], lines[0], *lines[2:])),
         whole[:-9],
+        b"",
     ):
         assert changed != whole
         path.write_bytes(changed)
