@@ -54,7 +54,7 @@ class CurrentTools(NotebookText, Projection):
             elif version == stream.version + 1:
                 stream.version = version
             else:
-                self._note(recorded, version_problem(version, stream.version))
+                self._note(recorded, version_problem(recorded, stream.version))
                 if version <= stream.version:
                     continue
                 stream.version = version

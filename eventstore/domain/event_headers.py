@@ -16,7 +16,7 @@ import msgspec
 
 from eventstore.domain.calls import FunctionCall
 from eventstore.domain.codec import Decoders
-from eventstore.domain.detached import EventsRestored
+from eventstore.domain.detached import EventsArchived, EventsRestored
 from eventstore.domain.event_tables import require_tool_event_tags
 from eventstore.domain.events import SCHEMAS, ModelResponded, UsageLimitBreach
 from eventstore.domain.failure import Failure
@@ -165,6 +165,7 @@ EventHeader: TypeAlias = (
     | ModelResponded
     | UsageLimitBreach
     | PayloadsRedacted
+    | EventsArchived
     | EventsRestored
     | OtherHeader
 )

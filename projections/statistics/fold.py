@@ -64,7 +64,7 @@ class StatisticsFold:
             if version == chat.version + 1 or not chat.version:
                 chat.version = version
             else:
-                self._note(recorded, version_problem(version, chat.version))
+                self._note(recorded, version_problem(recorded, chat.version))
                 if version <= chat.version:
                     continue
                 chat.version = version

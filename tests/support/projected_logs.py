@@ -21,6 +21,7 @@ from support.workers import notes_of
 
 from eventstore import (
     ErrorKind,
+    EventsRestored,
     EventStore,
     EventStoreError,
     Failure,
@@ -171,6 +172,10 @@ def check(projector: Projector, store: EventStore) -> None:
     if any(recorded.redacted for recorded in log):
         # What was counted as equal before arguments were redacted is not counted anew.
         found, wanted = without_fingerprints(found), without_fingerprints(wanted)
+    if any(type(recorded.event) is EventsRestored for recorded in log):
+        # Records that were in an archive when the feed came to them are not counted later.
+        assert found.events <= wanted.events
+        found = replace(found, events=wanted.events)
     assert exact(found) == exact(wanted)
     used, usage = projector.usage(), usage_statistics(log)
     assert (used, str(used)) == (usage, str(usage))

@@ -531,6 +531,7 @@ def test_projections_give_up_what_was_redacted_before_they_heard_of_it(
         projector.catch_up()
         later.restore(name)
         projector.catch_up()
+        assert projector.statistics().anomalies == ()
         said = {str(tool.call) for of, tool in projector.tools() if of == "old-0"}
         assert len(said) == 1
         assert "old-0" not in said.pop()
