@@ -25,7 +25,7 @@ from eventstore.storage.stored_row import StoredRow
 _encode = msgspec.json.Encoder().encode
 
 
-class StoredPart(msgspec.Struct, frozen=True, gc=False):
+class StoredPart(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """A payload as it is stored."""
 
     tag: str
@@ -33,7 +33,7 @@ class StoredPart(msgspec.Struct, frozen=True, gc=False):
     payload: str
 
 
-class Proof(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+class Proof(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, forbid_unknown_fields=True):
     """What the row of an event has besides the event itself; digests and salt are in hex.
 
     `begins` and `id_given` say that there were rows that find the event by its fingerprint, and by
@@ -48,7 +48,9 @@ class Proof(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     id_given: bool = False
 
 
-class ArchiveLine(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+class ArchiveLine(
+    msgspec.Struct, frozen=True, gc=False, omit_defaults=True, forbid_unknown_fields=True
+):
     """One event of an archive."""
 
     conversation_id: str

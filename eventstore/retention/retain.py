@@ -336,6 +336,9 @@ class _Archiver:
             self._check(new, batch)
         except ValueError as error:
             self._folder.remove(new)
+            changed = self._changed(batch)
+            if changed is not None:
+                return (), "", changed
             raise StorageError(
                 f"{name} could not be read back as it was written ({error}); nothing was dropped: "
                 "look at the disk, and repeat it"
@@ -371,6 +374,12 @@ class _Archiver:
                 raise ValueError(f"conversation {name!r} does not end as it does in the log")
         if left:
             raise ValueError(f"conversation {next(iter(left))!r} is missing")
+
+    def _changed(self, batch: Sequence[Chosen]) -> str | None:
+        """Return a conversation that was appended to since it was examined, if one was."""
+        now = self._storage.versions([each.conversation_id for each in batch])
+        changed = (each for each in batch if now.get(each.conversation_id) != each.version)
+        return next((each.conversation_id for each in changed), None)
 
     def _drop(self, batch: Sequence[Chosen], place: str) -> str | None:
         """Drop what a file has; return the conversation that has changed, if one has."""

@@ -129,7 +129,7 @@ class ParquetArchive:
                 found = connection.execute(f"FROM read_parquet(?) SELECT {columns}", [str(path)])
                 while rows := found.fetchmany(_ROWS):
                     yield from map(_line, rows)
-            except duckdb.Error as error:
+            except (duckdb.Error, ValueError, TypeError, AttributeError) as error:  # a damaged file
                 raise ValueError(f"{path} is not an archive ({error})") from error
 
 

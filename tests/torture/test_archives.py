@@ -11,14 +11,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from support import workers
 from support.storms import Storm
-from support.tiers import repeated
+from support.tiers import repeated, rounds
 
-from eventstore import EventStore
+from eventstore import EventStore, UnknownEvent
+from eventstore.retention import JSON_LINES, ArchiveForm
+from eventstore.testing import message
+from projections.exports.parquet import ParquetArchive
 
 if TYPE_CHECKING:
     from support.servers import Server
 
-OLD, EVENTS = 40, 4
+OLD, EVENTS, FLIPS = 40, 4, 300
 MOMENT = timedelta(microseconds=1)
 
 
@@ -91,3 +94,38 @@ def test_archives_beside_writers_of_a_file_lose_nothing(tmp_path: Path) -> None:
 def test_archives_beside_writers_on_a_server_lose_nothing(server: Server, tmp_path: Path) -> None:
     """The same, with as many lanes as a server's log has."""
     check_archives_beside(server.database(migrated=True), tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", [JSON_LINES, ParquetArchive()], ids=["jsonl", "parquet"])
+def test_every_flipped_bit_of_an_archive_is_reported_or_means_nothing(
+    tmp_path: Path, form: ArchiveForm
+) -> None:
+    """It is named, and nothing is restored; or each line reads as it was written."""
+    with EventStore.open(f"sqlite:///{tmp_path / 'agent.db'}") as store:
+        chat = store.conversation("old")
+        chat.append(message("Where is it? \u00fc"), event_ids=[bytes(range(16)).hex()])
+        for number in range(3):
+            tool = chat.request("find", {"order": number, "why": "\u00fc" * 40})
+            chat.start(tool.id)
+            chat.complete(tool.id, {"at": "sea"})
+        store.redact("old", by="mia", versions=[1, 4])
+        chat.append(UnknownEvent("of_another_program", 1, '{ "a" : 1.0 }'))
+        done = store.retain(MOMENT, folder=tmp_path, dry_run=False, form=form)
+        path = Path(done.files[0])
+        whole, lines, chance = path.read_bytes(), list(form.read(path)), random.Random(5)
+        silent: list[tuple[int, int]] = []
+        for _ in range(rounds(FLIPS, FLIPS)):
+            place, bit = chance.randrange(len(whole)), chance.randrange(8)
+            changed = bytearray(whole)
+            changed[place] ^= 1 << bit
+            path.write_bytes(changed)
+            if list(store.verify_archives(form)):
+                with pytest.raises(ValueError, match=path.name):
+                    store.restore(path, form=form)
+            elif list(form.read(path)) != lines:
+                silent.append((place, bit))
+        assert silent == []
+        path.write_bytes(whole)
+        assert store.restore(path, form=form).events == len(lines)
+        assert list(store.verify()) == []

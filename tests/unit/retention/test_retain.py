@@ -307,20 +307,29 @@ class _Meanwhile:
     suffix = JSON_LINES.suffix
     read = JSON_LINES.read
 
-    def __init__(self, happens: Callable[[], object]) -> None:
+    def __init__(self, happens: Callable[[], object], *, is_first: bool = False) -> None:
         self._happens: Callable[[], object] | None = happens
+        self._is_first = is_first
 
     def write(self, file: IO[bytes], lines: Iterable[ArchiveLine]) -> None:
         """Write lines."""
-        JSON_LINES.write(file, lines)
+        if not self._is_first:
+            JSON_LINES.write(file, lines)
         if self._happens is not None:
             self._happens()
             self._happens = None
+        if self._is_first:
+            JSON_LINES.write(file, lines)
 
 
-def test_a_conversation_that_changes_meanwhile_stays(later: EventStore, tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_first", [True, False], ids=["before", "after"])
+def test_a_conversation_that_changes_meanwhile_stays(
+    later: EventStore, tmp_path: Path, *, is_first: bool
+) -> None:
     """The batch is made again without it, and no file has what is not archived."""
-    form = _Meanwhile(lambda: later.conversation("old-1").add_message("user", "Wait!"))
+    form = _Meanwhile(
+        lambda: later.conversation("old-1").add_message("user", "Wait!"), is_first=is_first
+    )
     done = archive(later, tmp_path, form=form)
     assert (done.conversations, done.kept["appended to meanwhile"]) == (2, 1)
     assert later.conversation("old-1").version == 7
