@@ -101,7 +101,7 @@ def test_archives_beside_writers_on_a_server_lose_nothing(server: Server, tmp_pa
 def test_every_flipped_bit_of_an_archive_is_reported_or_means_nothing(
     tmp_path: Path, form: ArchiveForm
 ) -> None:
-    """It is named, and nothing is restored; or each line reads as it was written."""
+    """The check names it, and nothing is restored; or each line reads as it was written."""
     with EventStore.open(f"sqlite:///{tmp_path / 'agent.db'}") as store:
         chat = store.conversation("old")
         chat.append(message("Where is it? \u00fc"), event_ids=[bytes(range(16)).hex()])
