@@ -10,7 +10,9 @@
    `eventstore.domain.member_tree`. Markers of payloads without a salt have none. What is shown
    and not covered by the proof has `REDACTED` in it.
 5. What is not exactly as this module writes it is no marker: nothing of it is read.
-6. The digest of each marker is in a `PayloadsRedacted` event of its conversation. So a marker that
+6. `fingerprint` is that of the event's row in hex, where it stays and the payload's digest had a
+   salt: the digest covers it no more.
+7. The digest of each marker is in a `PayloadsRedacted` event of its conversation. So a marker that
    was changed, or that has no record, is found.
 """
 
@@ -61,6 +63,7 @@ class Marker(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, forbid_u
     synthetic: bool = False
     lossy: bool = False
     nonce: str | None = None
+    fingerprint: str | None = None
     members: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     kept: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
@@ -93,9 +96,14 @@ class PayloadsRedacted(msgspec.Struct, frozen=True, gc=False, omit_defaults=True
 _decode = msgspec.json.Decoder(Marker).decode
 
 
-def whole_marker(digest: bytes, event: Any, members: Any = None) -> bytes:
+def whole_marker(
+    digest: bytes, event: Any, members: Any = None, fingerprint: bytes | None = None
+) -> bytes:
     """Return the marker for the whole payload of an event, with its proof if there is one."""
-    return _encode(Marker(digest.hex(), members=_raw(members), **identifiers(event)))
+    mark = None if fingerprint is None else fingerprint.hex()
+    return _encode(
+        Marker(digest.hex(), fingerprint=mark, members=_raw(members), **identifiers(event))
+    )
 
 
 def identifiers(event: Any) -> dict[str, Any]:
@@ -104,10 +112,25 @@ def identifiers(event: Any) -> dict[str, Any]:
     return {} if members is None else members(event)
 
 
-def partial_marker(digest: bytes, kept: bytes, nonce: bytes, members: Any = None) -> bytes:
+def partial_marker(
+    digest: bytes,
+    kept: bytes,
+    nonce: bytes,
+    members: Any = None,
+    fingerprint: bytes | None = None,
+) -> bytes:
     """Return the marker for a payload of which `kept` stays; `nonce` is random."""
+    mark = None if fingerprint is None else fingerprint.hex()
     kept_part = msgspec.Raw(kept)
-    return _encode(Marker(digest.hex(), nonce=nonce.hex(), members=_raw(members), kept=kept_part))
+    return _encode(
+        Marker(
+            digest.hex(),
+            nonce=nonce.hex(),
+            fingerprint=mark,
+            members=_raw(members),
+            kept=kept_part,
+        )
+    )
 
 
 def _raw(proof: Any) -> msgspec.Raw | msgspec.UnsetType:

@@ -315,11 +315,12 @@ class _Row:
             digest = payload_digest(stored.payload, stored.salt, stored.fingerprint)
         left = None if self._is_whole or self._is_encrypted else self._kept
         proof = _proof_of(stored, left)
-        if left is None:
-            marker = whole_marker(digest, self._event, proof)
-        else:
-            marker = partial_marker(digest, left, nonce(), proof)
         forgotten = stored.fingerprint if self._forgets else None
+        stays = stored.fingerprint if self.is_salted and not self._forgets else None
+        if left is None:
+            marker = whole_marker(digest, self._event, proof, stays)
+        else:
+            marker = partial_marker(digest, left, nonce(), proof, stays)
         record = RedactedPayload(self.version, marker_digest(marker), self.call_id)
         return Planned(Rewrite(self.version, marker, forgotten), record, self.is_salted)
 

@@ -6,9 +6,17 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from eventstore.domain.codec import decode
-from eventstore.domain.redaction import PayloadsRedacted, is_marker, marker_digest, parsed_marker
+from eventstore.domain.redaction import (
+    SALTED_DIGEST_BYTES,
+    PayloadsRedacted,
+    is_marker,
+    kept_digest,
+    marker_digest,
+    parsed_marker,
+)
 
 if TYPE_CHECKING:
+    from eventstore.domain.redaction import Marker
     from eventstore.storage.stored_row import StoredRow
 
 _TAG = PayloadsRedacted.tag.encode()
@@ -28,7 +36,8 @@ class Markers:
             return
         if is_marker(payload):
             stored = bytes(payload)
-            sound = parsed_marker(stored) is not None
+            marker = parsed_marker(stored)
+            sound = marker is not None and _has_its_fingerprint(row, stored, marker)
             self._found[row.conversation, row.version] = marker_digest(stored) if sound else None
         elif row.tag == _TAG and isinstance(row.schema, int):
             event = decode(PayloadsRedacted.tag, row.schema, bytes(payload))
@@ -52,3 +61,13 @@ class Markers:
         if at not in self._recorded:
             return "it was redacted, and no redaction is recorded"
         return None if found == self._recorded[at] else "its marker is not the recorded one"
+
+
+def _has_its_fingerprint(row: StoredRow, stored: bytes, marker: Marker) -> bool:
+    """Return whether the fingerprint is that of the marker; without a salt its digest covers it."""
+    if len(kept_digest(stored) or b"") != SALTED_DIGEST_BYTES:
+        return marker.fingerprint is None
+    mark = row.fingerprint
+    return marker.fingerprint == (
+        bytes(mark).hex() if isinstance(mark, bytes | bytearray) else mark
+    )
