@@ -74,7 +74,10 @@ class SqlArchives:
                 first = [StoredRow._make(row).payload for row in cursor.fetchall()]
                 payload = first[0] if first else None
                 if isinstance(payload, bytes | bytearray) and is_detached(payload):
-                    raise not_recorded(conversation_id)
+                    # It may have been archived between the two statements.
+                    there = found(cursor, self._log.sql, key, conversation_id)
+                    if there is None:
+                        raise not_recorded(conversation_id)
             return there
 
     def _chunks(self, statement: str, *of: object) -> Iterator[Sequence[Any]]:
