@@ -195,8 +195,9 @@ def _has_sound_proof(marker: Marker) -> bool:
         return True
     if len(marker.redacted) != 2 * SALTED_DIGEST_BYTES:
         return False
-    left, proof = left_of(marker), members_proof(marker)
+    left = left_of(marker)
     try:
+        proof = members_proof(marker)
         root_from(left, proof)
     except (ValueError, RecursionError):
         return False

@@ -189,7 +189,8 @@ class Postgresql(Server):
     def log_engine(self) -> Engine:
         """Make the engine of a storage, whose connections give a silent server up."""
         engine = self.connect()
-        event.listen(engine, "connect", partial(limit_waits, self))
+        # First of all: it bounds the statements of `prepare`, too.
+        event.listen(engine, "connect", partial(limit_waits, self), insert=True)
         return engine
 
     def read_cursor(self, connection: PoolProxiedConnection) -> DBAPICursor:
