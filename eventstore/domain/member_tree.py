@@ -5,14 +5,15 @@
 2. The digest of a list is SHA-256 over 0x05 and the digests of its items. That of an object is
    SHA-256 over 0x06 and, for each member, the length of its name in UTF-8 (4 bytes, the greatest
    first), its name, and the digest of its value. The order is that of the payload.
-3. The salt of the payload is the row's. That of item or member number N is the first 16 bytes of
-   SHA-256 over 0x03, the salt of the list or object, and N in 8 bytes.
+3. The salt of the payload is the first 16 bytes of SHA-256 over 0x08 and the salt of its row, which
+   so stands in no proof. That of item or member number N is the first 16 bytes of SHA-256 over
+   0x03, the salt of the list or object, and N in 8 bytes.
 4. What lies deeper than `MOST_LEVELS` is taken as one value (rule 1).
 5. A proof has the form of the payload. In the place of a value that is whole stands its salt (32
    hex digits), in that of one that is gone, or of which a part is gone, its digest (64). An object
    or a list of which some members are whole is an object or a list of proofs.
 6. A payload that is no JSON, or that nests deeper than `MOST_NESTED`, is one value: its digest is
-   SHA-256 over 0x07, the salt and its bytes.
+   SHA-256 over 0x07, its salt and its bytes.
 7. So the root is computed from what is left and its proof, and no guess at what is gone can be
    confirmed. Where a digest stands for a value, what is shown in its place is not proven.
 
@@ -23,6 +24,7 @@ holds it.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator
 from hashlib import sha256
 from typing import Any
@@ -41,19 +43,24 @@ MOST_LEVELS = 32
 MISSING: Any = object()
 """What is left of a value that is not there any more."""
 
-_SALT_DIGITS, _DIGEST_DIGITS = 32, 64
+_SALT, _DIGEST = re.compile("[0-9a-f]{32}"), re.compile("[0-9a-f]{64}")
 
 _text = json.JSONEncoder(separators=(",", ":")).encode
 
 
 def root_of(payload: bytes, salt: bytes) -> bytes:
     """Return the root over a payload."""
+    own = _own_salt(salt)
     try:
         if not nests_too_deeply(payload, MOST_NESTED):
-            return _digest(msgspec.json.decode(payload), salt, MOST_LEVELS)
+            return _digest(msgspec.json.decode(payload), own, MOST_LEVELS)
     except ValueError:  # the errors of msgspec are ValueErrors
         pass
-    return sha256(b"\x07" + salt + payload).digest()
+    return sha256(b"\x07" + own + payload).digest()
+
+
+def _own_salt(salt: bytes) -> bytes:
+    return sha256(b"\x08" + salt).digest()[:16]
 
 
 def proof_of(payload: bytes, salt: bytes, left: bytes | None) -> Any:
@@ -61,7 +68,10 @@ def proof_of(payload: bytes, salt: bytes, left: bytes | None) -> Any:
     root = root_of(payload, salt).hex()
     if left is None:
         return root
-    proof = proof_again(payload, salt.hex(), left)
+    try:
+        proof = proof_again(payload, _own_salt(salt).hex(), left)
+    except ValueError:  # it is no JSON
+        return root
     return proof if root_from(left, proof).hex() == root else root
 
 
@@ -74,6 +84,15 @@ def proof_again(before: bytes | None, proof: Any, left: bytes | None) -> Any:
     return _proof(_value(before), proof, _value(left), MOST_LEVELS)
 
 
+def opened(payload: bytes, proof: Any) -> Any:
+    """Return the proof in which a salt of the whole object is replaced by those of its members."""
+    value = _value(payload) if is_salt(proof) else None
+    if not is_json_object(value) or not value:
+        return proof
+    salts = _salts(bytes.fromhex(proof), value)
+    return {name: each.hex() for name, each in zip(value, salts, strict=True)}
+
+
 def root_from(left: bytes | None, proof: Any) -> bytes:
     """Return the root by what is left of a payload, and its proof.
 
@@ -83,12 +102,13 @@ def root_from(left: bytes | None, proof: Any) -> bytes:
     return _root(_value(left), proof, MOST_LEVELS)
 
 
-def unproven(left: bytes | None, proof: Any, nothing: str) -> dict[str, Any]:
-    """Return what is shown in the place of something else, by paths; `nothing` shows nothing.
+def shown(left: bytes, proof: Any) -> list[tuple[str, Any]]:
+    """Return what is shown in the place of something else, with its path.
 
-    It is what is left of a text around a part that is gone, and the like. "" is the whole payload.
+    It is what is left of a text around a part that is gone, and the like; `MISSING` where nothing
+    is shown. "" is the path of the whole payload.
     """
-    return dict(_unproven(_value(left), proof, nothing, ""))
+    return list(_shown(_value(left), proof, ""))
 
 
 def _value(json: bytes | None) -> Any:
@@ -123,7 +143,7 @@ def _of_object(members: Iterable[tuple[str, bytes]]) -> bytes:
 def _proof(before: Any, proof: Any, left: Any, levels: int) -> Any:
     """Return the proof for `left`, which is what remains of `before` with its proof."""
     if isinstance(proof, str):
-        if len(proof) != _SALT_DIGITS or (left is not MISSING and _same(before, left)):
+        if not is_salt(proof) or (left is not MISSING and _same(before, left)):
             return proof
         salt = bytes.fromhex(proof)
         if not (levels and before and _has_form_of(before, left)):
@@ -153,13 +173,13 @@ def _has_form_of(before: Any, left: Any) -> bool:
 
 def _root(left: Any, proof: Any, levels: int) -> bytes:
     if isinstance(proof, str):
-        if len(proof) == _DIGEST_DIGITS:
+        if _DIGEST.fullmatch(proof):
             return bytes.fromhex(proof)
-        if _is_salt(proof) and left is not MISSING:
+        if is_salt(proof) and left is not MISSING:
             return _digest(left, bytes.fromhex(proof), levels)
     elif levels and is_json_list(proof) and is_json_list(left):
         return _of_list(_root(*each, levels - 1) for each in zip(left, proof, strict=True))
-    elif levels and is_json_object(proof) and is_json_object(left):
+    elif levels and is_json_object(proof) and is_json_object(left) and left.keys() <= proof.keys():
         return _of_object(
             (name, _root(left.get(name, MISSING), inner, levels - 1))
             for name, inner in proof.items()
@@ -167,17 +187,18 @@ def _root(left: Any, proof: Any, levels: int) -> bytes:
     raise ValueError("the proof has not the form of what is left")
 
 
-def _unproven(left: Any, proof: Any, nothing: str, path: str) -> Iterator[tuple[str, Any]]:
+def _shown(left: Any, proof: Any, path: str) -> Iterator[tuple[str, Any]]:
     if is_json_list(left) and is_json_list(proof):
         for place, (item, inner) in enumerate(zip(left, proof, strict=True)):
-            yield from _unproven(item, inner, nothing, f"{path}[{place}]")
+            yield from _shown(item, inner, f"{path}[{place}]")
     elif is_json_object(left) and is_json_object(proof):
-        for name, item in left.items():
+        for name, inner in proof.items():
             at = f"{path}.{name}" if path else name
-            yield from _unproven(item, proof.get(name), nothing, at)
-    elif left is not MISSING and left != nothing and not _is_salt(proof):
+            yield from _shown(left.get(name, MISSING), inner, at)
+    elif not is_salt(proof):
         yield path, left
 
 
-def _is_salt(proof: Any) -> bool:
-    return isinstance(proof, str) and len(proof) == _SALT_DIGITS
+def is_salt(proof: object) -> bool:
+    """Return whether a part of a proof is a salt, so that the value there is whole."""
+    return isinstance(proof, str) and _SALT.fullmatch(proof) is not None

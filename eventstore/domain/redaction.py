@@ -7,8 +7,7 @@
 3. Of a payload of which parts are gone it keeps the rest, with `REDACTED` in the place of what is
    gone, and a random `nonce`, so that its digest tells nothing of what is kept.
 4. `members` is the proof that what is left is a part of what was there: see
-   `eventstore.domain.member_tree`. Markers of payloads without a salt have none. What is shown
-   and not covered by the proof has `REDACTED` in it.
+   `eventstore.domain.marker_proofs`. Markers of payloads without a salt have none.
 5. What is not exactly as this module writes it is no marker: nothing of it is read.
 6. `fingerprint` is that of the event's row in hex, where it stays and the payload's digest had a
    salt: the digest covers it no more.
@@ -24,13 +23,14 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from eventstore.domain.member_tree import root_from, unproven
-
 SALT_BYTES = 16
 SALTED_DIGEST_BYTES = 32
 
 REDACTED = "[redacted]"
 """What is shown in the place of a text that was redacted."""
+
+FORMS = ("native", "provider", "exact", "results")
+"""The members by which a message, or a result, is sent back as the provider wrote it."""
 
 REDACTED_PREFIX = '{"redacted":"'
 _PREFIX = REDACTED_PREFIX.encode()
@@ -43,7 +43,8 @@ class Marker(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, forbid_u
     """What a marker holds: the digest of the payload, and identifiers of the event.
 
     `name` is that of the tool; `word` is the kind of a failure, the source of a rejection, or the
-    reason for which a run ended. `kept` is the payload without what is gone, where that is a part
+    reason for which a run ended. `edited` says that other arguments took the place of the call's
+    own. `kept` is the payload without what is gone, where that is a part
     of it.
     """
 
@@ -62,6 +63,7 @@ class Marker(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, forbid_u
     delay: int | None = None
     synthetic: bool = False
     lossy: bool = False
+    edited: bool = False
     nonce: str | None = None
     fingerprint: str | None = None
     members: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
@@ -187,22 +189,7 @@ def parsed_marker(payload: str | bytes) -> Marker | None:
     partial = marker.kept is not msgspec.UNSET
     if kept_digest(stored) is None or _encode(marker) != stored or partial != bool(marker.nonce):
         return None
-    return marker if _has_sound_proof(marker) else None
-
-
-def _has_sound_proof(marker: Marker) -> bool:
-    if marker.members is msgspec.UNSET:
-        return True
-    if len(marker.redacted) != 2 * SALTED_DIGEST_BYTES:
-        return False
-    left = left_of(marker)
-    try:
-        proof = members_proof(marker)
-        root_from(left, proof)
-    except (ValueError, RecursionError):
-        return False
-    shown = unproven(left, proof, REDACTED).values()
-    return all(REDACTED.encode() in _encode(each) for each in shown)
+    return marker
 
 
 def stand_in(tag: str, payload: str | bytes) -> bytes | None:
@@ -236,6 +223,12 @@ def _pending(marker: Marker) -> dict[str, Any]:
     }
 
 
+def _approved(marker: Marker) -> dict[str, Any]:
+    call = {"name": marker.name or REDACTED, "arguments": None, "id": marker.call_id}
+    edit = {"edited_call": {**call, "raw": REDACTED}} if marker.edited else {}
+    return {"call_id": marker.call_id, **edit}
+
+
 def _message(marker: Marker) -> dict[str, Any]:
     has_parts = marker.role != "tool" or marker.call_id is not None
     return {
@@ -259,8 +252,12 @@ def _completed(marker: Marker) -> dict[str, Any]:
 
 _SHOWN: Mapping[str, Callable[[Marker], dict[str, Any]]] = {
     "pending": _pending,
-    "approved": lambda marker: {"call_id": marker.call_id},
-    "running": lambda marker: {"call_id": marker.call_id, "attempt": marker.attempt},
+    "approved": _approved,
+    "running": lambda marker: {
+        "call_id": marker.call_id,
+        "attempt": marker.attempt,
+        "arguments": REDACTED if marker.edited else None,
+    },
     "paused": _attempt,
     "completed": _completed,
     "failed": lambda marker: {
@@ -292,7 +289,13 @@ def _members_of_call(event: Any) -> dict[str, Any]:
 
 
 _MEMBERS: Mapping[str, Callable[[Any], dict[str, Any]]] = {
-    **dict.fromkeys(("approved", "running", "paused", "ended_late"), _members_of_call),
+    **dict.fromkeys(("paused", "ended_late"), _members_of_call),
+    "running": lambda event: {**_members_of_call(event), "edited": event.arguments is not None},
+    "approved": lambda event: {
+        **_members_of_call(event),
+        "edited": event.edited_call is not None,
+        "name": None if event.edited_call is None else event.edited_call.name,
+    },
     "failed": lambda event: {
         **_members_of_call(event),
         "word": str(event.failure.kind),

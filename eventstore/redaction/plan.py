@@ -31,8 +31,9 @@ from eventstore.domain.events import (
     UnknownEvent,
 )
 from eventstore.domain.json_types import is_json_object
-from eventstore.domain.member_tree import proof_again, proof_of
+from eventstore.domain.marker_proofs import proof_after, proof_for
 from eventstore.domain.redaction import (
+    FORMS,
     SALTED_DIGEST_BYTES,
     TAGS_WITH_TEXT,
     RedactedPayload,
@@ -41,7 +42,6 @@ from eventstore.domain.redaction import (
     kept_digest,
     left_of,
     marker_digest,
-    members_proof,
     parsed_marker,
     partial_marker,
     whole_marker,
@@ -61,9 +61,6 @@ from eventstore.redaction.members import (
 from eventstore.redaction.selection import Selection
 from eventstore.storage.chain import payload_digest
 from eventstore.storage.interface import Rewrite, StoredPayload
-
-_FORMS = ("native", "provider", "exact", "results")
-"""The members by which a message, or a result, is sent back as the provider wrote it."""
 
 
 class RedactionPlan(NamedTuple):
@@ -229,7 +226,7 @@ class _Row:
         if not found:
             return
         if wanted.paths and is_ours:
-            for name in _FORMS:
+            for name in FORMS:
                 value.pop(name, None)
         self.loses_arguments = brings and _arguments(value) != before
         self._keep(value)
@@ -297,7 +294,7 @@ class _Row:
         if self._kept is None or self._is_whole:
             return
         value = self._value()
-        for name in _FORMS:
+        for name in FORMS:
             value.pop(name, None)
         self._keep(value)
 
@@ -307,6 +304,15 @@ class _Row:
         kept = kept_digest(self._stored.payload) or b""
         return bool(self._stored.salt) or len(kept) == SALTED_DIGEST_BYTES
 
+    def _proof(self, left: bytes | None) -> Any:
+        """Return the proof that what is left was there; None where there can be none."""
+        stored, is_known = self._stored, type(self._event) is not UnknownEvent
+        tag = stored.tag if is_known and not self._is_encrypted else ""
+        if stored.salt:
+            return proof_for(tag, stored.payload, stored.salt, left)
+        marker = parsed_marker(stored.payload)
+        return None if marker is None else proof_after(tag, marker, left)
+
     def planned(self, nonce: Callable[[], bytes]) -> Planned:
         """Return its marker."""
         stored = self._stored
@@ -314,9 +320,13 @@ class _Row:
         if digest is None:
             digest = payload_digest(stored.payload, stored.salt, stored.fingerprint)
         left = None if self._is_whole or self._is_encrypted else self._kept
-        proof = _proof_of(stored, left)
-        forgotten = stored.fingerprint if self._forgets else None
-        stays = stored.fingerprint if self.is_salted and not self._forgets else None
+        if left is not None:
+            left = msgspec.json.encode(msgspec.json.decode(left))  # in one form
+        proof = self._proof(left)
+        # Of the rows of a call that which brings the arguments, and has them still, needs it.
+        stays = stored.fingerprint if left is not None and self._brings_arguments() else None
+        stays = None if self._forgets or not self.is_salted else stays
+        forgotten = stored.fingerprint if stays is None and self.is_salted else None
         if left is None:
             marker = whole_marker(digest, self._event, proof, stays)
         else:
@@ -335,19 +345,10 @@ def _readable(stored: StoredPayload) -> bytes | None:
     return None if marker is None else left_of(marker)
 
 
-def _proof_of(stored: StoredPayload, left: bytes | None) -> Any:
-    """Return the proof that what is left is a part of a payload; None where there can be none."""
-    if stored.salt:
-        return proof_of(stored.payload, stored.salt, left)
-    marker = parsed_marker(stored.payload)
-    before = None if marker is None else members_proof(marker)
-    if marker is None or before is None:
-        return None
-    return proof_again(left_of(marker), before, left)
-
-
 def _arguments(value: Any) -> tuple[Any, Any]:
-    call: Any = value.get("call") or value.get("edited_call") or {}
+    call: Any = value.get("call") or value.get("edited_call")
+    if not is_json_object(call):
+        return call, None
     return msgspec.json.encode(call.get("arguments")), call.get("raw")
 
 

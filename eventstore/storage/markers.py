@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from eventstore.domain.codec import decode
+from eventstore.domain.marker_proofs import proven
 from eventstore.domain.redaction import (
     SALTED_DIGEST_BYTES,
     PayloadsRedacted,
@@ -36,8 +37,12 @@ class Markers:
             return
         if is_marker(payload):
             stored = bytes(payload)
-            marker = parsed_marker(stored)
-            sound = marker is not None and _has_its_fingerprint(row, stored, marker)
+            marker, tag = parsed_marker(stored), _text(row.tag)
+            sound = (
+                marker is not None
+                and proven(tag, marker) is not None
+                and _has_its_fingerprint(row, stored, marker)
+            )
             self._found[row.conversation, row.version] = marker_digest(stored) if sound else None
         elif row.tag == _TAG and isinstance(row.schema, int):
             event = decode(PayloadsRedacted.tag, row.schema, bytes(payload))
@@ -61,6 +66,11 @@ class Markers:
         if at not in self._recorded:
             return "it was redacted, and no redaction is recorded"
         return None if found == self._recorded[at] else "its marker is not the recorded one"
+
+
+def _text(value: object) -> str:
+    """Return the text that a driver gave as bytes; "" for what is none."""
+    return bytes(value).decode("utf-8", "replace") if isinstance(value, bytes | bytearray) else ""
 
 
 def _has_its_fingerprint(row: StoredRow, stored: bytes, marker: Marker) -> bool:
