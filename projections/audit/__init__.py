@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from projections.audit.about import Bundle
-from projections.audit.bundle import Span, write_bundle
+from projections.audit.bundle import AboutSubject, Span, about_subject, write_bundle
 
-__all__ = ["Bundle", "Span", "write_bundle"]
+__all__ = ["AboutSubject", "Bundle", "Span", "about_subject", "write_bundle"]

@@ -7,6 +7,9 @@ from pathlib import Path
 
 import msgspec
 
+SCRIPTS = "check.py", "check_more.py"
+"""The files that check a bundle, and lie in it."""
+
 
 class Bundle(msgspec.Struct, frozen=True):
     """What a bundle holds."""
@@ -20,8 +23,11 @@ class Bundle(msgspec.Struct, frozen=True):
 
 def about(bundle: Bundle, store: str, keys: Sequence[str]) -> str:
     """Return the page, in Markdown."""
-    template = Path(__file__).with_name("about.md").read_text("utf-8")
+    room = Path(__file__).parent
+    template = (room / "about.md").read_text("utf-8")
+    lines = [(room / name).read_bytes().count(b"\n") for name in SCRIPTS]
     return template.format(
+        lines=lines,
         store=store,
         conversations=f"{bundle.conversations:,}",
         events=f"{bundle.events:,}",

@@ -1,20 +1,23 @@
 """A bundle: chosen events with their proofs, for a person who does not trust the log's owner.
 
-1. Chosen are conversations, a span of time, or both: of each conversation the events from the first
-   to the last that was recorded in the span, so that a gap is a fault; and behind them the records
-   of their redactions.
+1. Chosen are conversations, those that have events about a person, a span of time, or a span of
+   these: of each conversation the events from the first to the last that was recorded in the span,
+   so that a gap is a fault; and behind them the records of their redactions. A person is named by
+   the keyed digest of the tags alone.
 2. `events.jsonl` has a line for each event: its leaf, the path to the root of the newest seal, the
    name of its lane's note, and the payload with its salt. Instead of a payload that was redacted it
    has the marker. An event after the last seal has no path.
 3. The folder appears as a whole, and takes the place of nothing.
 4. `manifest.json` says what was chosen, with the versions of each conversation, and the digests of
-   all files. `check.py` checks all of it with the verifier key, and needs nothing of this library.
+   all files. `check.py` checks with the verifier key what is proven, and `check_more.py` the rest.
+   They need nothing of this library.
 """
 
 from __future__ import annotations
 
 import shutil
 from base64 import b64encode
+from collections import Counter
 from collections.abc import Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
@@ -25,7 +28,7 @@ import msgspec
 
 from eventstore import PayloadsRedacted
 from eventstore.seals import NotSealed, leaf_of, openings, prove_all
-from projections.audit.about import Bundle, about
+from projections.audit.about import SCRIPTS, Bundle, about
 from projections.audit.decisions import Decision, decisions
 from projections.formatting import slug
 
@@ -45,11 +48,45 @@ class Span(NamedTuple):
         return (self.start is None or at >= self.start) and (self.end is None or at < self.end)
 
 
+class AboutSubject(NamedTuple):
+    """The conversations that the index of subjects names for one person."""
+
+    digest: bytes
+    conversation_ids: tuple[str, ...]
+    archived: Mapping[str, str]
+    """The places of the archives that hold the others of this tenant."""
+    other_tenants: Mapping[str, int]
+    """How many conversations of other tenants there are."""
+
+
 class _Proven(NamedTuple):
     """The proofs of the chosen events by lane and position, and the notes by lane."""
 
     paths: dict[tuple[int, int], Inclusion]
     notes: dict[int, str]
+
+
+def about_subject(store: EventStore, subject: str) -> AboutSubject:
+    """Return the conversations with events about a person; those of other tenants are counted.
+
+    Raises:
+        ValueError: it is no subject, or the store was opened without its secret.
+        WrongKey: the secret is not that of the tags.
+    """
+    digest = store.session.digest_of(subject)
+    ours: list[str] = []
+    archived: dict[str, str] = {}
+    others: Counter[str] = Counter()
+    for each in store.session.storage.subjects.find(digest):
+        if not each.versions:  # erased meanwhile
+            continue
+        if each.tenant != store.tenant:
+            others[each.tenant] += 1
+        elif each.archive is not None:
+            archived[each.conversation_id] = each.archive
+        else:
+            ours.append(each.conversation_id)
+    return AboutSubject(digest, tuple(ours), archived, dict(others))
 
 
 def write_bundle(
@@ -58,8 +95,11 @@ def write_bundle(
     conversation_ids: Sequence[str],
     trusted: Collection[VerifierKey],
     span: Span | None = None,
+    subject: bytes | None = None,
 ) -> Bundle:
     """Write a bundle of conversations to a new folder; return what it holds.
+
+    `subject` is the digest of the person by whose tags they were chosen; see `about_subject`.
 
     Raises:
         ValueError: the folder exists, or no event was chosen.
@@ -77,7 +117,7 @@ def write_bundle(
         raise ValueError("no event was recorded there: choose other conversations or another time")
     with _whole_folder(folder) as part:
         writer = _Writer(store, part, _proven(store, chosen, trusted))
-        return writer.write(chosen, trusted, span or Span())
+        return writer.write(chosen, trusted, span or Span(), subject)
 
 
 def _chosen(store: EventStore, name: str, span: Span) -> list[Recorded]:
@@ -135,6 +175,7 @@ class _Writer:
         chosen: Mapping[str, Sequence[Recorded]],
         trusted: Collection[VerifierKey],
         span: Span,
+        subject: bytes | None,
     ) -> Bundle:
         """Write all files; return what they hold."""
         made: list[Decision] = []
@@ -159,12 +200,12 @@ class _Writer:
         self._file("decisions.json", _pretty(made))
         self._file("redactions.json", _pretty(redactions))
         self._pages(chosen)
-        check = Path(__file__).with_name("check.py").read_bytes()
-        self._file("check.py", check)
+        for name in SCRIPTS:
+            self._file(name, Path(__file__).with_name(name).read_bytes())
         bundle = Bundle(len(chosen), count, proven, redacted, len(made))
         keys = [str(key) for key in trusted]
         self._file("README.md", about(bundle, self._store.sealable_log.epoch, keys).encode())
-        self._file("manifest.json", _pretty(self._manifest(bundle, chosen, span)))
+        self._file("manifest.json", _pretty(self._manifest(bundle, chosen, span, subject)))
         return bundle
 
     def _line(self, recorded: Recorded, opening: Opening | None) -> dict[str, object]:
@@ -199,11 +240,13 @@ class _Writer:
         bundle: Bundle,
         chosen: Mapping[str, Sequence[Recorded]],
         span: Span,
+        subject: bytes | None,
     ) -> dict[str, object]:
         files = sorted(path for path in self._folder.rglob("*") if path.is_file())
         return {
             "store": self._store.sealable_log.epoch,
             "tenant": self._store.tenant,
+            "subject": None if subject is None else subject.hex(),
             "from": span.start,
             "until": span.end,
             "conversations": {name: _scope(events, span) for name, events in chosen.items()},

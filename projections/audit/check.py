@@ -1,20 +1,19 @@
 """Check a bundle of events: `python check.py FOLDER VERIFIER_KEY…`.
 
-It imports nothing but Python's own library and `cryptography`. It ends with status 0 if all is
-proven but what comes after the seal, with 1 if anything is at fault, each in a line, and with 2 if
-the bundle or a key cannot be read.
+An event is proven if its leaf leads to the root of a note that a key has signed, and its payload,
+or the marker in its place, has the digest of the leaf. All else is left to `check_more.py` beside
+this file. The status is 0 without a fault, 1 with one, and 2 if bundle or key cannot be read.
 """
 
 import json
-import struct
 import sys
 from base64 import b64decode
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from hashlib import blake2b, sha256
-from itertools import pairwise, product
+from itertools import pairwise
 from pathlib import Path
-from typing import Any, TypeGuard
+from runpy import run_path
+from typing import Any
 
 try:
     from cryptography.exceptions import InvalidSignature
@@ -23,399 +22,165 @@ except ImportError:
     sys.stdout.write("signatures cannot be checked without it: pip install cryptography\n")
     sys.exit(2)
 
-LEAF = (
-    "leaf position tenant conversation version event_id recorded_at occurred_at "
-    "tag schema fingerprint payload members chain"
+MORE = Path(__file__).with_name("check_more.py")
+WRONG = (  # what values of wrong types and sizes raise
+    *(ArithmeticError, AttributeError, InvalidSignature, LookupError),
+    *(OSError, RecursionError, TypeError, ValueError),
 )
-LINE = {"leaf", "note", "path", "payload", "salt", "fingerprint", "marker"}
-MANIFEST = "store tenant from until conversations holds sha256"
-HOLDS = "conversations events proven redacted decisions"
-DECIDED = {"approved", "rejected", "completed", "failed", "redacted", "archived", "restored"}
-GONE = "[redacted]"
-SALT, DIGEST = 16, 32  # bytes
-KEY = 33  # bytes: the kind of the key, and the key
-WRONG = (
-    *(ArithmeticError, AttributeError, LookupError, OSError, RecursionError, TypeError),
-    *(ValueError, struct.error),
-)
-"""What values of wrong types and sizes raise."""
 
 
-def opened(note: str, keys: list[str]) -> tuple[str, int, bytes]:
-    """Return origin, size and root of a note that one of the keys has signed (C2SP)."""
-    text, _, lines = note.rpartition("\n\n")
-    for line, key in product(lines.splitlines(), keys):
-        (name, key_id, encoded), (_, signer, value) = key.split("+", 2), line.split(" ")
-        if (signer, b64decode(value)[:4].hex()) == (name, key_id):
-            public = Ed25519PublicKey.from_public_bytes(b64decode(encoded)[1:])
-            try:
-                public.verify(b64decode(value)[4:], f"{text}\n".encode())
-            except InvalidSignature:
-                raise ValueError("its signature is false") from None
+def key_of(text: str) -> tuple[str, Ed25519PublicKey]:
+    """Return the name and id of a verifier key, and the key (C2SP signed-note)."""
+    name, key_id, encoded = text.split("+", 2)
+    key = b64decode(encoded, validate=True)
+    if key[:1] != b"\1" or sha256(name.encode() + b"\n" + key).hexdigest()[:8] != key_id:
+        raise ValueError("it is of another kind, or was changed")
+    return f"{name}+{key_id}", Ed25519PublicKey.from_public_bytes(key[1:])
+
+
+def opened(note: str, keys: dict[str, Ed25519PublicKey], lane: str) -> tuple[int, bytes]:
+    """Return size and root of a lane's note that a key has signed (C2SP tlog-checkpoint)."""
+    text, _, signatures = note.rpartition("\n\n")
+    for name, encoded in (line.split(" ")[1:] for line in signatures.splitlines()):
+        value = b64decode(encoded)
+        if key := keys.get(f"{name}+{value[:4].hex()}"):
+            key.verify(value[4:], f"{text}\n".encode())  # raises InvalidSignature
             origin, size, root = text.split("\n")[:3]
-            return origin, int(size), b64decode(root)
+            if not origin.endswith(lane):
+                raise ValueError(f"it is of {origin!r}: another store or lane")
+            return int(size), b64decode(root)
     raise ValueError("none of the keys has signed it: pass the key that has")
 
 
-def root_of(leaf: bytes, index: int, size: int, path: list[bytes]) -> bytes | None:
-    """Return the root that a leaf leads to (RFC 9162, section 2.1.3.2)."""
-    node, last = sha256(b"\0" + leaf).digest(), size - 1
-    if not 0 <= index <= last:
-        return None
-    for other in path:
-        if index & 1 or index == last:
-            node = sha256(b"\1" + other + node).digest()
-            while index and not index & 1:
-                index, last = index >> 1, last >> 1
-        else:
-            node = sha256(b"\1" + node + other).digest()
-        index, last = index >> 1, last >> 1
-    return node if last == 0 else None
+def root_of(node: bytes, index: int, size: int, path: list[bytes]) -> bytes:
+    """Return the root of a tree of a size, of which a node is a leaf's hash (RFC 6962)."""
+    if size == 1 or not path:
+        if (index, size, path) != (0, 1, []):
+            raise ValueError("does not lead to its note")
+        return node
+    left, (*rest, other) = 1 << (size - 1).bit_length() - 1, path  # the left half is a full tree
+    if index < left:
+        return sha256(b"\1" + root_of(node, index, left, rest) + other).digest()
+    return sha256(b"\1" + other + root_of(node, index - left, size - left, rest)).digest()
 
 
-def digest_of(line: dict[str, Any]) -> bytes:
-    """Return the digest of an event's payload, as its leaf has it."""
-    payload, mark = line["payload"].encode(), bytes.fromhex(line["fingerprint"] or "")
+def has_digest(line: dict[str, Any], digest: str) -> bool:
+    """Return whether an event's payload, or the marker in its place, has a digest."""
+    if line["payload"] is None:
+        return str(line["marker"]).startswith(f'{{"redacted":"{digest}"')
+    payload = line["payload"].encode()
     if line["salt"] is None:  # of an older version of the log
-        return blake2b(payload, digest_size=16).digest()
-    salt = bytes.fromhex(line["salt"])
-    if len(salt) != SALT or len(mark) not in (0, 16):
+        return blake2b(payload, digest_size=16).hexdigest() == digest
+    salt, mark = (bytes.fromhex(line[name] or "") for name in ("salt", "fingerprint"))
+    if (len(salt), len(mark)) not in ((16, 0), (16, 16)):
         raise ValueError("its salt or its fingerprint does not have 16 bytes")
-    return blake2b(salt + mark + payload, digest_size=32, person=b"toolledger/salt").digest()
+    of = blake2b(salt + mark + payload, digest_size=32, person=b"toolledger/salt")
+    return of.hexdigest() == digest
 
 
-def is_list(value: Any) -> TypeGuard[list[Any]]:
-    """Return whether a value is a list."""
-    return isinstance(value, list)
+def is_proven(line: dict[str, Any], leaf: dict[str, Any], size: int, root: bytes) -> bool:
+    """Return whether a note proves an event, False for one after it; raise for any other."""
+    if not has_digest(line, leaf["payload"]):
+        raise ValueError("its payload is not that of its leaf")
+    if line["path"] is None:
+        if 0 <= size < leaf["position"]:
+            return False
+        raise ValueError("it has no proof")
+    node = sha256(b"\0" + line["leaf"].encode()).digest()
+    path = [b64decode(each, validate=True) for each in line["path"]]
+    if root_of(node, leaf["position"] - 1, size, path) != root:
+        raise ValueError("does not lead to its note")
+    return True
 
 
-def is_object(value: Any) -> TypeGuard[dict[str, Any]]:
-    """Return whether a value is an object."""
-    return isinstance(value, dict)
-
-
-def members_of(left: Any, proof: Any, shown: list[Any], levels: int = 32) -> bytes:
-    """Return the root over the members of a payload, from what is left of it and its proof.
-
-    What is left and not proven goes to `shown`.
-    """
-    if isinstance(proof, str):
-        salt, inner = bytes.fromhex(proof), list[str]()
-        if len(salt) == DIGEST:
-            shown.append(left)
-            return salt
-        if len(salt) != SALT or left is Ellipsis:
-            raise ValueError("its proof does not have the form of what is left")
-        if not (levels and left and (is_list(left) or is_object(left))):
-            return sha256(b"\4" + salt + json.dumps(left, separators=(",", ":")).encode()).digest()
-        for number in range(len(left)):
-            inner.append(sha256(b"\3" + salt + number.to_bytes(8, "big")).hexdigest()[:32])
-        proof = dict(zip(left, inner, strict=True)) if is_object(left) else inner
-    if is_list(proof) and is_list(left):
-        pairs = zip(left, proof, strict=True)
-        digests = (members_of(*each, shown, levels - 1) for each in pairs)
-        return sha256(b"\5" + b"".join(digests)).digest()
-    if not (is_object(proof) and is_object(left)) or left.keys() - proof.keys():
-        raise ValueError("its proof does not have the form of what is left")
-    over = sha256(b"\6")
-    for name, each in proof.items():
-        over.update(len(name.encode()).to_bytes(4, "big") + name.encode())
-        over.update(members_of(left.get(name, ...), each, shown, levels - 1))
-    return over.digest()
-
-
-def value_of(payload: str) -> Any:
-    """Return what a payload says; None for one that is no JSON."""
-    try:
-        return json.loads(payload)
-    except (RecursionError, ValueError):
-        return None
-
-
-def is_root(payload: str, salt: str, root: str | None) -> bool:
-    """Return whether it is the root over the members of a payload, or over one that has none."""
-    if root == sha256(b"\7" + bytes.fromhex(salt) + payload.encode()).hexdigest():
-        return True
-    try:
-        return members_of(value_of(payload), salt, []).hex() == root
-    except (RecursionError, ValueError):
-        return False
-
-
-def chains_of(leaf: dict[str, Any], chain: str) -> Iterator[str]:
-    """Yield the digests that an event may have in the chain after another, "" at the beginning."""
-    before = bytes.fromhex(chain)
-    if not before:
-        tenant, name = leaf["tenant"].encode(), leaf["conversation"].encode()
-        data = len(tenant).to_bytes(4, "big") + tenant + name
-        before = blake2b(data, digest_size=16, person=b"toolledger/chat").digest()
-    payload = bytes.fromhex(leaf["payload"])
-    mark = bytes.fromhex(leaf["fingerprint"] or "").ljust(16, b"\0")
-    old = b"" if len(payload) == DIGEST else mark
-    known = 8 * (leaf["occurred_at"] is not None) + 16 * (not old)
-    numbers = leaf["recorded_at"], leaf["occurred_at"] or 0, leaf["version"], leaf["schema"]
-    for marks in range(8):  # three of them stand in no column: any is possible
-        packed = struct.pack(">qqIIB", *numbers, marks | known)
-        data = before + payload + bytes.fromhex(leaf["event_id"]) + old + packed
-        data += leaf["tag"].encode()
-        yield blake2b(data, digest_size=16, person=b"toolledger/event").hexdigest()
+def holes(versions: list[int], scope: dict[str, Any]) -> Iterator[str]:
+    """Yield where the versions of a conversation are not those of the manifest."""
+    first, last = scope["versions"]
+    chosen = [version for version in versions if version <= last]
+    for one, two in pairwise([first - 1, *chosen, last + 1]):
+        if two > one + 1:
+            yield f"lacks versions {one + 1} to {two - 1}"
+        elif two <= one:
+            yield f"version {two} comes again, or after version {one}"
+    if versions[len(chosen) :] != scope["records"]:
+        yield f"has other versions after {last} than the manifest says"
 
 
 class Check:
-    """What is found in a bundle: faults, and what cannot be known from it."""
+    """What is found in a bundle: what is proven, what is at fault, and what cannot be known."""
 
-    def __init__(self, folder: Path, keys: list[str]) -> None:
-        self.folder, self.keys = folder, keys
-        self.faults: list[str] = []
-        self.said: list[str] = []
-        self.proven = self.later = 0
-        self.manifest = json.loads((folder / "manifest.json").read_bytes())
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.manifest = folder, json.loads((folder / "manifest.json").read_bytes())
         self.lines = (folder / "events.jsonl").read_bytes().splitlines()
+        self.notes: dict[str, tuple[int, bytes]] = {}
         self.events: dict[str, list[tuple[dict[str, Any], dict[str, Any]]]] = {}
-        self.notes: dict[str, tuple[str, int, bytes]] = {}
-        self.decided: dict[tuple[str, int], dict[str, Any] | None] = {}
+        self.proven = self.later = 0
+        self.said = list[str]()
 
-    def files(self) -> None:
-        """Compare the files with the manifest, and open the notes."""
-        named = dict(self.manifest["sha256"])
-        for path in sorted(self.folder.rglob("*")):
-            name = path.relative_to(self.folder).as_posix()
-            if path.is_symlink() or not (path.is_file() or path.is_dir()):
-                self.faults.append(f"{name!r} is no plain file")
-            elif path.is_file() and name != "manifest.json":
-                if (digest := named.pop(name, None)) is None:
-                    self.faults.append(f"{name!r} is not in the manifest: nothing is known of it")
-                elif sha256(path.read_bytes()).hexdigest() != digest:
-                    self.faults.append(f"{name!r} is not the file of the manifest")
-        self.faults += [f"{name!r} of the manifest is missing" for name in named]
+    def files(self, keys: dict[str, Ed25519PublicKey]) -> Iterator[str]:
+        """Compare the files with the manifest, and open the notes; yield what is at fault."""
+        for name, digest in self.manifest["sha256"].items():
+            path = self.folder / name
+            if not path.is_file() or sha256(path.read_bytes()).hexdigest() != digest:
+                yield f"{name!r} is missing, or is not the file of the manifest"
         for path in sorted(self.folder.glob("notes/*")):
+            lane = f"/{self.manifest['store']}/{path.stem.removeprefix('lane-')}"
             try:
-                origin, size, root = opened(path.read_bytes().decode(), self.keys)
-                lane = path.stem.removeprefix("lane-")
-                if not origin.endswith(f"/{self.manifest['store']}/{lane}"):
-                    raise ValueError(f"it is of {origin!r}: another store or lane")
-                self.notes[path.name] = origin, size, root
+                self.notes[path.name] = opened(path.read_bytes().decode(), keys, lane)
             except WRONG as error:
-                self.faults.append(f"'notes/{path.name}': {error}")
+                yield f"'notes/{path.name}': {str(error) or 'its signature is false'}"
 
-    def event(self, line: dict[str, Any]) -> None:
-        """Check the form of a line and its way to the note."""
-        leaf = json.loads(line["leaf"])
-        is_form = json.dumps(leaf, separators=(",", ":")) == line["leaf"] and line.keys() == LINE
-        if not is_form or " ".join(leaf) != LEAF:
-            raise ValueError("its line, or its leaf, does not have the form of an event")
-        name, version, position = str(leaf["conversation"]), leaf["version"] + 0, leaf["position"]
-        self.events.setdefault(name, []).append((line, leaf))
-        if leaf["tenant"] != self.manifest["tenant"]:
-            self.faults.append(f"{name!r} version {version}: it is of another tenant")
-        _, size, root = self.notes.get(line["note"], ("", -1, b""))
-        if line["path"] is not None:
-            path = [b64decode(each, validate=True) for each in line["path"]]
-            if root_of(line["leaf"].encode(), position - 1, size, path) == root:
-                self.proven += 1
-            else:
-                self.faults.append(f"{name!r} version {version}: does not lead to its note")
-        elif 0 <= size < position:
-            self.later += 1
-            self.said.append(f"not proven: {name!r} version {version} comes after its note")
-        else:
-            self.faults.append(f"{name!r} version {version}: it has no proof")
-
-    def versions(self, name: str, scope: dict[str, Any]) -> None:
-        """Compare the versions of a conversation with the manifest."""
-        leaves = [leaf for _, leaf in self.events.get(name, [])]
-        (first, last), start, end = scope["versions"], self.manifest["from"], self.manifest["until"]
-        main = [leaf["version"] for leaf in leaves if leaf["version"] <= last]
-        for one, two in pairwise([first - 1, *main, last + 1]):
-            if two > one + 1:
-                self.faults.append(f"{name!r} lacks versions {one + 1} to {two - 1}")
-            elif two <= one:
-                self.faults.append(f"{name!r} version {two} comes again, or after version {one}")
-        outside = {leaf["version"]: leaf["tag"] for leaf in leaves if leaf["version"] > last}
-        if [*outside] != scope["records"] or {*outside.values()} - {"redacted"}:
-            self.faults.append(f"{name!r} has other versions after {last} than the manifest says")
-        for leaf in (leaf for leaf in leaves if leaf["version"] in (first, last)):
-            at = leaf["recorded_at"]
-            if (start is not None and at < start) or (end is not None and at >= end):
-                self.faults.append(f"{name!r} version {leaf['version']}: outside of the time span")
-        if first != 1 and start is None:
-            self.faults.append(f"{name!r} lacks versions 1 to {first - 1}, and no time is chosen")
-        self.said.append(f"{name!r}: versions {first} to {last}; no bundle shows if there are more")
-        self.said += [f"it also has version {each}, a redaction" for each in scope["records"]]
-
-    def conversation(self, name: str) -> None:
-        """Check how the events of a conversation follow one another, and their payloads."""
-        events = self.events.get(name, [])
-        if len({line["note"] for line, _ in events}) > 1:
-            self.faults.append(f"{name!r} stands in one lane, and names several notes")
-        before: dict[str, Any] = {"version": 0, "chain": "", "position": 0}
-        records: dict[int, str] = {}
-        for line, leaf in events:
-            place = f"{name!r} version {leaf['version']}: "
-            follows = leaf["version"] == before["version"] + 1
-            if follows and leaf["chain"] not in chains_of(leaf, before["chain"]):
-                self.faults.append(f"{place}its chain does not follow the one before")
-            if leaf["position"] <= before["position"]:
-                self.faults.append(f"{place}it comes before its predecessor in the log")
-            if leaf["tag"] == "redacted" and line["payload"] is not None:
-                content = json.loads(line["payload"])
-                if content.get("origin") is None:  # otherwise it is about the origin of a fork
-                    records |= {each["version"]: each["marker"] for each in content["payloads"]}
-            before = leaf
-        for line, leaf in events:
-            place = f"{name!r} version {leaf['version']}: "
-            try:
-                self.payload(place, line, leaf, records.get(leaf["version"]))
-            except WRONG as error:
-                self.faults.append(f"{place}its payload cannot be read: {error}")
-
-    def payload(self, place: str, line: dict[str, Any], leaf: dict[str, Any], record: Any) -> None:
-        """Compare what is there, or left, of a payload with its leaf."""
-        if line["marker"] is not None:
-            content = self.marked(place, line, leaf, record)
-        elif line["payload"] is not None:
-            content = self.whole(place, line, leaf, record)
-        else:
-            raise ValueError("it is gone, and nothing says that it was redacted")
-        if not is_object(content) or next(iter(content), "") == "encrypted":
-            content = None
-        if leaf["tag"] in DECIDED:
-            self.decision(leaf, content)
-
-    def whole(self, place: str, line: dict[str, Any], leaf: dict[str, Any], record: Any) -> Any:
-        """Check a payload that is there; return what it says."""
-        if digest_of(line).hex() != leaf["payload"]:
-            self.faults.append(f"{place}its payload is not that of its leaf")
-        if line["salt"] and not is_root(line["payload"], line["salt"], leaf["members"]):
-            self.faults.append(f"{place}its members are not those of its leaf")
-        if record is not None:
-            self.faults.append(f"{place}it was redacted, and its payload is there")
-        return value_of(line["payload"])
-
-    def marked(self, place: str, line: dict[str, Any], leaf: dict[str, Any], record: Any) -> Any:
-        """Check what stands in the place of a payload, by the record of its redaction."""
-        marker, start = line["marker"], f'{{"redacted":"{leaf["payload"]}"'
-        rest = marker.removeprefix(start).encode()
-        if not marker.startswith(start) or line["payload"] is not None:
-            self.faults.append(f"{place}what is left of it names another payload")
-        if record is None:
-            self.faults.append(f"{place}its content is gone, and no redaction is recorded here")
-        elif record != blake2b(rest, digest_size=16, person=b"toolledger/mark").hexdigest():
-            self.faults.append(f"{place}what is left of it is not what its redaction recorded")
-        return self.left(place, json.loads(marker), leaf)
-
-    def left(self, place: str, marker: dict[str, Any], leaf: dict[str, Any]) -> Any:
-        """Check what is left of a payload by the members that are sealed; return it."""
-        kept, shown = marker.get("kept", ...), list[Any]()
-        if "members" not in marker or leaf["members"] is None:
-            if kept is not Ellipsis:
-                self.faults.append(f"{place}what is left of it is proven by nothing")
-        elif members_of(kept, marker["members"], shown).hex() != leaf["members"]:
-            self.faults.append(f"{place}what is left of it is not what was sealed")
-        shown = [each for each in shown if each is not Ellipsis and each != GONE]
-        if any(GONE not in json.dumps(each) for each in shown):
-            self.faults.append(f"{place}what is left of it shows what is not proven")
-        elif shown:
-            self.said.append(f"not proven: {place}what is left of {len(shown)} of its texts")
-        if kept is not Ellipsis:
-            return kept
-        content = {"call_id": marker.get("call_id")}
-        refused = {"reason": GONE, "source": marker.get("word") or GONE}
-        return content | refused if leaf["tag"] == "rejected" else content
-
-    def decision(self, leaf: dict[str, Any], content: dict[str, Any] | None) -> None:
-        """Keep what `decisions.json` has to say of an event."""
-        key = leaf["conversation"], leaf["version"]
-        if content is None:
-            self.said.append(f"not compared: the decision of {key}, which is encrypted")
-            self.decided[key] = None
-            return
-        by, tag = content.get("by"), leaf["tag"]
-        if by is None and tag not in ("approved", "rejected"):
-            return
-        at = leaf["occurred_at"] if leaf["occurred_at"] is not None else leaf["recorded_at"]
-        more = {name: content.get(name) for name in ("call_id", "reason", "rule")}
-        more["source"] = content.get("source", "human") if tag == "rejected" else None
-        more["edited"] = content.get("edited_call") is not None or None
-        more["versions"] = [each["version"] for each in content.get("payloads") or ()] or None
-        time = datetime.fromtimestamp(at / 1e6, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
-        known = {"conversation": key[0], "version": key[1], "at": time, "what": tag, "by": by}
-        more = {name: value for name, value in more.items() if value is not None}
-        self.decided[key] = known | more
-
-    def decisions(self) -> int:
-        """Compare the lists of decisions with the events; return how many there are."""
-        made = json.loads((self.folder / "decisions.json").read_bytes())
-        redactions = json.loads((self.folder / "redactions.json").read_bytes())
-        if redactions != [each for each in made if each["what"] == "redacted"]:
-            self.faults.append("'redactions.json' is not what 'decisions.json' says of redactions")
-        left = dict(self.decided)
-        for each in made:
-            key = each["conversation"], each["version"]
-            if left.pop(key, ...) not in (None, each):
-                self.faults.append(f"'decisions.json': {key} is not what the event says")
-        for key in (key for key, each in left.items() if each is not None):
-            self.faults.append(f"'decisions.json' lacks the decision of {key}")
-        return len(made)
-
-    def run(self) -> None:
-        """Check all of it."""
-        self.files()
+    def content(self) -> Iterator[str]:
+        """Check each event, and that none is missing; yield what is at fault."""
         for number, data in enumerate(self.lines, 1):
+            place = f"line {number} of 'events.jsonl'"
             try:
-                self.event(json.loads(data))
+                line = json.loads(data)
+                leaf = json.loads(line["leaf"])
+                place = f"{leaf['conversation']!r} version {leaf['version'] + 0}"
+                self.events.setdefault(leaf["conversation"], []).append((line, leaf))
+                if leaf["tenant"] != self.manifest["tenant"]:
+                    raise ValueError("it is of another tenant")
+                if is_proven(line, leaf, *self.notes.get(line["note"], (-1, b""))):
+                    self.proven += 1
+                else:
+                    self.later += 1
+                    self.said.append(f"not proven: {place} comes after its note")
             except WRONG as error:
-                self.faults.append(f"line {number} of 'events.jsonl': {error or type(error)}")
-        if not self.lines:
-            self.faults.append("'events.jsonl' holds no event")
-        scope = self.manifest["conversations"]
-        self.faults += [f"{name!r} is not in the manifest" for name in self.events.keys() - scope]
-        for name in scope:
-            try:
-                self.versions(name, scope[name])
-                self.conversation(name)
-            except WRONG as error:
-                self.faults.append(f"{name!r} does not have its form: {error}")
-        made = self.decisions()
-        events = [line for some in self.events.values() for line, _ in some]
-        redacted = sum(line["payload"] is None for line in events)
-        counts = len(scope), len(self.lines), self.proven, redacted, made
-        if self.manifest["holds"] != dict(zip(HOLDS.split(), counts, strict=True)):
-            self.faults.append("the manifest says other numbers than there are")
-        if " ".join(self.manifest) != MANIFEST:
-            self.faults.append("the manifest does not have its form")
+                yield f"{place}: {error}"
+        for name, scope in self.manifest["conversations"].items():
+            versions = [leaf["version"] for _, leaf in self.events.get(name, [])]
+            yield from (f"{name!r} {hole}" for hole in holes(versions, scope))
 
 
-def main(folder: Path, keys: list[str]) -> int:
-    """Print what is at fault, and what cannot be known; return the status."""
-    for key in keys:
-        name, key_id, encoded = [*key.split("+", 2), "", ""][:3]
-        try:
-            public = b64decode(encoded, validate=True)
-        except ValueError:
-            public = b""
-        data = name.encode() + b"\n" + public
-        if public[:1] != b"\1" or len(public) != KEY or sha256(data).hexdigest()[:8] != key_id:
-            sys.stdout.write(f"{key[:80]!r} is no verifier key of kind 1: copy it again\n")
-            return 2
+def main(folder: Path, texts: list[str]) -> int:
+    """Print what cannot be known, what is at fault, and what is proven; return the status."""
+    keys, faults, reading = dict[str, Ed25519PublicKey](), list[str](), ""
     try:
-        check = Check(folder, keys)
+        for reading in texts:
+            keys |= [key_of(reading)]
+        reading = str(folder)
+        check = Check(folder)
     except WRONG as error:
-        sys.stdout.write(f"{str(folder)!r} is no bundle that can be read: {error}\n")
+        what = "bundle that can be read" if reading == str(folder) else "verifier key of kind 1"
+        sys.stdout.write(f"{reading[:80]!r} is no {what}: {error}\n")
         return 2
     try:
-        check.run()
+        faults.extend(check.files(keys))
+        faults.extend(check.content())
+        if MORE.is_file():
+            more = run_path(str(MORE))["faults"]
+            faults.extend(more(folder, check.manifest, check.events, check.proven, check.said))
     except WRONG as error:
-        check.faults.append(f"the bundle does not have its form: {error!r}")
-    check.said += [
-        "for reading, and proven by nothing: README.md, pages/",
-        "not signed: manifest.json, so no bundle shows what was left out as a whole",
-    ]
+        faults.append(f"the bundle does not have its form: {error!r}")
+    if not MORE.is_file():
+        check.said.append("not checked: what check_more.py looks at, which is not beside check.py")
+    check.said.append("not signed: manifest.json, so no bundle shows what was left out as a whole")
     counts = f"{check.proven} events proven, {check.later} after the last seal"
-    said = [*check.said, *check.faults, f"{counts}, {len(check.faults)} faults"]
-    text = "".join(" ".join(line.splitlines()) + "\n" for line in said)
+    lines = [*check.said, *faults, f"{counts}, {len(faults)} faults"]
+    text = "".join(" ".join(line.splitlines()) + "\n" for line in lines)
     sys.stdout.buffer.write(text.encode("utf-8", "backslashreplace"))
-    return int(bool(check.faults))
+    return int(bool(faults))
 
 
 if __name__ == "__main__":

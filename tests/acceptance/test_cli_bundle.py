@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,13 +12,16 @@ from typing import Any
 
 import pytest
 
-from eventstore import EventStore
+from eventstore import EventStore, SubjectSecret
 from eventstore.seals import SigningKey
+from eventstore.testing import FrozenClock
 from projections.cli import app
 
 KEY = SigningKey("example.com/agents", bytes(range(32)))
 VKEY = str(KEY.verifier)
 URL = "sqlite:///log.db"
+DOCS = Path(__file__).parents[2] / "docs/auditor.md"
+SCRIPTS = "check.py", "check_more.py"
 
 
 @pytest.fixture
@@ -39,9 +43,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "audit"
 
 
-def found_in(folder: Path) -> str:
+def found_in(folder: Path, script: Path | None = None) -> str:
     """Return what the script of a bundle says, run as a stranger does, without this library."""
-    command: list[str | Path] = [sys.executable, "-I", folder / "check.py", folder, VKEY]
+    command: list[str | Path] = [sys.executable, "-I", script or folder / "check.py", folder, VKEY]
     done = subprocess.run(command, capture_output=True, check=False)
     said = done.stdout.decode()
     assert done.returncode == int(" 0 faults" not in said), done.stderr
@@ -55,7 +59,14 @@ def lines_of(folder: Path) -> list[dict[str, Any]]:
 
 def test_a_bundle_is_whole_and_checked_without_the_library(folder: Path) -> None:
     """Events, notes, decisions with their persons, and pages; nothing of other conversations."""
-    assert not re.search(r"toolledger(?!/\w)", (folder / "check.py").read_text("utf-8"))
+    readme, page = (folder / "README.md").read_text("utf-8"), DOCS.read_text("utf-8")
+    for name in SCRIPTS:
+        text = (folder / name).read_text("utf-8")
+        assert not re.search(r"import (toolledger|eventstore|projections)", text)
+        assert not re.search(r"toolledger(?!/\w)", text)
+        lines = f"{text.count(chr(10))} lines"
+        assert lines in readme
+        assert lines in page
     assert found_in(folder).splitlines() == [
         "not proven: 'one' version 7 comes after its note",
         "'one': versions 1 to 7; no bundle shows if there are more",
@@ -103,3 +114,90 @@ def test_a_span_of_time_is_chosen(folder: Path, capsys: pytest.CaptureFixture[st
     assert "exists: name a new folder" in capsys.readouterr().err
     assert app.run(["bundle", "some", *said]) == 2
     assert {path.name for path in folder.parent.iterdir() if path.is_dir()} == {"all", "audit"}
+
+
+def test_the_first_script_says_that_the_second_one_is_missing(folder: Path) -> None:
+    """As many events are proven by it alone, wherever it lies."""
+    alone = Path(shutil.copy(folder / "check.py", folder.parent))
+    assert found_in(folder, alone).splitlines() == [
+        "not proven: 'one' version 7 comes after its note",
+        "not checked: what check_more.py looks at, which is not beside check.py",
+        "not signed: manifest.json, so no bundle shows what was left out as a whole",
+        "11 events proven, 1 after the last seal, 0 faults",
+    ]
+
+
+@pytest.fixture
+def secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SubjectSecret:
+    """Return the secret of a store: events about two persons, two tenants, an archive."""
+    monkeypatch.chdir(tmp_path)
+    secret = SubjectSecret.create("secret")
+    clock = FrozenClock()
+    with EventStore.open(URL, subjects=secret, clock=clock) as store:
+        store.conversation("old", subjects=["ann.lee"]).add_message("user", "long ago")
+        clock.advance(100 * 86_400)
+        (tmp_path / "archive").mkdir()
+        store.retain("90 days", folder=tmp_path / "archive", dry_run=False)
+        for name, person in (("a", "ann.lee"), ("b", "bob"), ("c", "ann.lee")):
+            chat = store.conversation(name)
+            chat.add_message("user", "hello")
+            chat.about(person).add_message("user", f"my name is secret-{name}")
+        store.seal(KEY)
+    with EventStore.open(URL, subjects=secret, tenant="shop") as store:
+        store.conversation("a", subjects=["ann.lee"]).add_message("user", "hello shop")
+    return secret
+
+
+def test_a_person_is_chosen(
+    secret: SubjectSecret, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whole conversations of the tenant with a tag; what is not covered is said; no clear name."""
+    said = ("--subject", "ann.lee", "--secret", "secret", "--key", VKEY, "--url", URL)
+    assert app.run(["bundle", "audit", *said, "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    archived, other = shown["not_covered"]
+    assert (shown["conversations"], shown["events"], shown["proven"]) == (2, 4, 4)
+    assert archived.startswith("not in it: conversation 'old', which is archived in ")
+    assert other.startswith("not in it: 1 conversation of tenant 'shop' with events about that ")
+    folder = tmp_path / "audit"
+    digest = secret.digest("ann.lee").hex()
+    assert json.loads((folder / "manifest.json").read_bytes())["subject"] == digest
+    places = [json.loads(line["leaf"]) for line in lines_of(folder)]
+    assert [(leaf["conversation"], leaf["version"]) for leaf in places] == [
+        *(("a", 1), ("a", 2), ("c", 1), ("c", 2)),
+    ]
+    files = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    assert not [path for path, data in files.items() if b"ann.lee" in data + bytes(path)]
+    found = found_in(folder).splitlines()
+    assert found[-1] == "4 events proven, 0 after the last seal, 0 faults"
+    assert any(line.startswith(f"chosen by the tags of the person {digest}: ") for line in found)
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "error"),
+    [
+        (("--subject", "ann.lee"), 2, "name the file of the secret"),
+        (("a", "--subject", "ann.lee", "--secret", "secret"), 2, "or pass --subject, not both"),
+        (("--subject", "", "--secret", "secret"), 2, "a subject is a text"),
+        (("--subject", "eve", "--secret", "secret"), 1, "no event here is about that person"),
+        (("--subject", "bob", "--secret", "other"), 1, "secret"),
+        (
+            ("--subject", "bob", "--secret", "secret", "--until", "2000-01-01"),
+            1,
+            "no event was recorded there",
+        ),
+    ],
+)
+@pytest.mark.usefixtures("secret")
+def test_a_person_that_cannot_be_chosen_is_an_error(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    words: tuple[str, ...],
+    status: int,
+    error: str,
+) -> None:
+    """The name, the secret, or the choice; nothing is written."""
+    SubjectSecret.create("other")
+    assert app.run(["bundle", "audit", *words, "--key", VKEY, "--url", URL]) == status
+    assert error in capsys.readouterr().err
+    assert not (tmp_path / "audit").exists()

@@ -10,8 +10,10 @@ import json
 import random
 import shutil
 from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from hashlib import blake2b, sha256
 from pathlib import Path
+from runpy import run_path
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
 
 KEY = SigningKey("example.com/agents", bytes(range(32)))
 VKEY = str(KEY.verifier)
+
+more = run_path(str(check.MORE))
+"""The names in the second script, which no package imports."""
 
 Lines = list[dict[str, Any]]
 
@@ -140,6 +145,12 @@ def _shift(line: dict[str, Any]) -> None:
     line |= {"payload": line["payload"][8:], "fingerprint": None}
 
 
+def _shift_mark(line: dict[str, Any]) -> None:
+    """Take the first bytes of the payload for a fingerprint."""
+    assert line["fingerprint"] is None
+    line |= {"fingerprint": line["payload"][:16].encode().hex(), "payload": line["payload"][16:]}
+
+
 def _hide(line: dict[str, Any]) -> None:
     """Put a marker in the place of a payload that nobody has redacted."""
     digest = json.loads(line["leaf"])["payload"]
@@ -216,11 +227,15 @@ WAYS: dict[str, tuple[Callable[[Tampered], Any], str]] = {
     ),
     "salt shortened": (
         lambda it: it.lines(lambda some: some[9].update(salt=some[9]["salt"][:-2])),
-        "version 2: its payload cannot be read: its salt",
+        "'two' version 2: its salt or its fingerprint does not have 16 bytes",
     ),
     "salt removed": (lambda it: it.lines(lambda some: some[9].update(salt=None)), "not that of"),
     "salt empty": (lambda it: it.lines(lambda some: some[9].update(salt="")), "have 16 bytes"),
     "salt shifted": (lambda it: it.lines(lambda some: _shift(some[9])), "have 16 bytes"),
+    "mark shifted": (
+        lambda it: it.lines(lambda some: _shift_mark(some[8])),
+        "'two' version 1: its members are not those of its leaf",
+    ),
     "path null": (lambda it: it.lines(lambda some: some[9].update(path=None)), "has no proof"),
     "all paths null": (lambda it: it.lines(_unprove), "'one' version 1: it has no proof"),
     "no lane": (lambda it: it.lines(lambda some: _unprove(some, None)), "it has no proof"),
@@ -237,7 +252,7 @@ WAYS: dict[str, tuple[Callable[[Tampered], Any], str]] = {
     "note's size": (lambda it: it.text("notes/lane-0.note", "\n12\n", "\n11\n"), "is false"),
     "note gone": (
         lambda it: (it.folder / "notes/lane-0.note").unlink(),
-        "'notes/lane-0.note' of the manifest is missing",
+        "'notes/lane-0.note' is missing",
     ),
     "another's note": (
         lambda it: it.text("notes/lane-0.note", "example.com/agents ", "example.com/others "),
@@ -277,13 +292,13 @@ WAYS: dict[str, tuple[Callable[[Tampered], Any], str]] = {
     "link": (lambda it: (it.folder / "more").symlink_to("README.md"), "'more' is no plain file"),
     "page edited": (
         lambda it: (it.folder / "README.md").write_text("all is well", "utf-8"),
-        "'README.md' is not the file of the manifest",
+        "'README.md' is missing, or is not the file of the manifest",
     ),
     "form of a leaf": (
         lambda it: it.lines(lambda some: some[9].update(leaf=some[9]["leaf"] + " ")),
-        "line 10 of 'events.jsonl': its line, or its leaf, does not have the form of an event",
+        "'two' version 2: its line, or its leaf, does not have its form",
     ),
-    **{f"leaf: {member}": (_with_leaf(member), "") for member in check.LEAF.split()},
+    **{f"leaf: {member}": (_with_leaf(member), "") for member in more["LEAF"].split()},
 }
 
 
@@ -298,6 +313,29 @@ def test_each_change_is_named(
     assert status == 1
     assert not lines[-1].endswith(" 0 faults")
     assert any(named in line for line in lines[:-1]), lines
+
+
+ONLY_MORE = {
+    *("hidden", "marker edited", "what is left edited", "what is left forged", "scope without one"),
+    *("span edited", "count edited", "redaction edited", "redactions edited", "decision edited"),
+    *("decision dropped", "mark shifted", "extra file", "link"),
+}
+"""What the first script does not see where the second one is missing."""
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_the_first_script_alone_names_what_is_not_proven(
+    tampered: Tampered,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    way: str,
+) -> None:
+    """No other script is needed for that, and what is left out is said."""
+    monkeypatch.setattr(check, "MORE", tampered.folder / "none")
+    WAYS[way][0](tampered)
+    status, lines = said_of(tampered.folder, capsys)
+    assert status == int(way not in ONLY_MORE), lines
+    assert "not checked: what check_more.py looks at, which is not beside check.py" in lines
 
 
 def test_an_untouched_bundle_has_no_fault(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -320,7 +358,7 @@ def test_a_forged_end_is_said_to_be_unproven(
         payload = blake2b(data, digest_size=32, person=b"toolledger/salt").hexdigest()
         leaf = json.loads(line["leaf"]) | {"position": 99, "payload": payload}
         leaf["members"] = root_of(line["payload"].encode(), salt).hex()
-        leaf["chain"] = next(check.chains_of(leaf, json.loads(lines[-2]["leaf"])["chain"]))
+        leaf["chain"] = next(more["chains_of"](leaf, json.loads(lines[-2]["leaf"])["chain"]))
         line |= {"leaf": json.dumps(leaf, separators=(",", ":")), "path": None}
 
     tampered.lines(forge).manifest(lambda value: value["holds"].update(proven=11))
@@ -330,11 +368,12 @@ def test_a_forged_end_is_said_to_be_unproven(
 
 
 def test_hostile_bytes_are_faults_and_no_tracebacks(
-    tampered: Tampered, capsys: pytest.CaptureFixture[str]
+    tampered: Tampered, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Any member of any line, of the manifest and of the lists may hold anything."""
     chance = random.Random(39)
     values: list[Any] = [None, True, -1, 2**70, 1e300, "", "é\n", "00", [], {}, [[]], {"a": None}]
+    monkeypatch.setattr(check, "run_path", cache(run_path))
     pristine = {name: (tampered.folder / name).read_bytes() for name in _FILES}
     for _ in range(300):
         name = chance.choice(_FILES)
@@ -425,5 +464,5 @@ def test_a_span_keeps_the_records_of_its_redactions(
 def test_the_root_over_members_is_that_of_the_library(payload: str) -> None:
     """The script computes what a seal has computed."""
     salt = bytes(range(16))
-    assert check.is_root(payload, salt.hex(), root_of(payload.encode(), salt).hex())
-    assert not check.is_root(payload, salt.hex(), root_of(b"{}", salt).hex())
+    assert more["is_root"](payload, salt.hex(), root_of(payload.encode(), salt).hex())
+    assert not more["is_root"](payload, salt.hex(), root_of(b"{}", salt).hex())
