@@ -104,7 +104,7 @@ def bundle(  # noqa: PLR0913 - the options of the command
     say(
         f"{folder}: {plural(made.events, 'event')} of "
         f"{plural(made.conversations, 'conversation')}, {made.proven:,} proven; check it with "
-        f"`python {folder / 'check.py'} {folder} VERIFIER_KEY`"
+        f"`python -P {folder / 'check.py'} {folder} VERIFIER_KEY`"
     )
     if made.proven < made.events:
         say(
