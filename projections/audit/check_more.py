@@ -6,6 +6,7 @@ the lists of decisions; and what else the manifest says. It counts nothing as pr
 """
 
 import json
+import re
 import struct
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -22,7 +23,37 @@ MANIFEST = "store tenant subject from until conversations holds sha256"
 HOLDS = "conversations events proven redacted decisions"
 DECIDED = {"approved", "rejected", "completed", "failed", "redacted", "archived", "restored"}
 GONE = "[redacted]"
-SALT, DIGEST = 16, 32  # bytes
+FORMS = {"native", "provider", "exact", "results"}
+DIGEST = 32  # bytes
+CALL = {"call_id": "call_id", "attempt": "attempt", "duration": "duration"}
+PLACES = {
+    "running": CALL,
+    "paused": CALL,
+    "ended_late": CALL,
+    "approved": {**CALL, "name": "edited_call.name"},
+    "failed": {**CALL, "word": "failure.kind", "delay": "delay"},
+    "pending": {
+        "call_id": "call.id",
+        "name": "call.name",
+        "turn": "turn",
+        "index": "index",
+        "provider_call_id": "provider_call_id",
+        "imported": "imported",
+    },
+    "completed": {**CALL, "name": "response.name", "synthetic": "synthetic", "lossy": "lossy"},
+    "rejected": {"call_id": "call_id", "word": "source"},
+    "message": {"role": "role", "turn": "turn", "calls": "calls", "call_id": "call_id"},
+    "hook_raised": {"call_id": "call_id", "word": "failure.kind"},
+    "run_ended": {"word": "reason"},
+}
+"""The places in a payload of what stays when all else of it is gone, by tags."""
+DEFAULTS = {
+    "attempt": 0,
+    "index": 0,
+    "calls": 0,
+    **dict.fromkeys(("imported", "lossy", "synthetic"), False),
+}
+EDITS = {"approved": "edited_call", "running": "arguments"}
 WRONG = (
     *(ArithmeticError, AttributeError, LookupError, OSError, RecursionError, TypeError),
     *(ValueError, struct.error),
@@ -48,12 +79,12 @@ def members_of(left: Any, proof: Any, shown: list[Any], levels: int = 32) -> byt
     What is left and not proven goes to `shown`.
     """
     if isinstance(proof, str):
-        salt, inner = bytes.fromhex(proof), list[str]()
-        if len(salt) == DIGEST:
+        if re.fullmatch("[0-9a-f]{64}", proof):
             shown.append(left)
-            return salt
-        if len(salt) != SALT or left is Ellipsis:
+            return bytes.fromhex(proof)
+        if not re.fullmatch("[0-9a-f]{32}", proof) or left is Ellipsis:
             raise ValueError("its proof does not have the form of what is left")
+        salt, inner = bytes.fromhex(proof), list[str]()
         if not (levels and left and (is_list(left) or is_object(left))):
             return sha256(b"\4" + salt + json.dumps(left, separators=(",", ":")).encode()).digest()
         for number in range(len(left)):
@@ -72,6 +103,34 @@ def members_of(left: Any, proof: Any, shown: list[Any], levels: int = 32) -> byt
     return over.digest()
 
 
+def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object none of whose names comes twice."""
+    if len(members := dict(pairs)) < len(pairs):
+        raise ValueError("a name comes twice in it")
+    return members
+
+
+def identifiers_of(tag: str, marker: dict[str, Any], proof: Any) -> dict[str, Any]:
+    """Return what a marker has kept of a payload that is gone as a whole, at its places."""
+    left: dict[str, Any] = {}
+    if is_object(proof) and (EDITS.get(tag) in proof) != bool(marker.get("edited")):
+        raise ValueError("it does not say whether arguments were edited")
+    for name, place in PLACES.get(tag, {}).items():
+        *outer, last = place.split(".")
+        node, holder = proof, left
+        for step in (*outer, last):
+            node = node.get(step) if is_object(node) else node if isinstance(node, str) else None
+        if node is None and name in marker and (tag, marker[name]) != ("rejected", "human"):
+            raise ValueError(f"it says a {name} that it did not have")
+        if isinstance(node, str) and len(node) < 2 * DIGEST:
+            for step in outer:
+                holder = holder.setdefault(step, {})
+            holder[last] = marker.get(name, DEFAULTS.get(name))
+        elif node is not None and name in marker:
+            raise ValueError(f"its {name} is not proven")
+    return left
+
+
 def value_of(payload: str) -> Any:
     """Return what a payload says; None for one that is no JSON."""
     try:
@@ -82,10 +141,11 @@ def value_of(payload: str) -> Any:
 
 def is_root(payload: str, salt: str, root: str | None) -> bool:
     """Return whether it is the root over the members of a payload, or over one that has none."""
-    if root == sha256(b"\7" + bytes.fromhex(salt) + payload.encode()).hexdigest():
+    own = sha256(b"\10" + bytes.fromhex(salt)).digest()[:16]
+    if root == sha256(b"\7" + own + payload.encode()).hexdigest():
         return True
     try:
-        return members_of(value_of(payload), salt, []).hex() == root
+        return members_of(value_of(payload), own.hex(), []).hex() == root
     except (RecursionError, ValueError):
         return False
 
@@ -204,16 +264,19 @@ class More:
             self.faults.append(f"{place}its content is gone, and no redaction is recorded here")
         elif record != blake2b(rest, digest_size=16, person=b"toolledger/mark").hexdigest():
             self.faults.append(f"{place}what is left of it is not what its redaction recorded")
-        return self.left(place, json.loads(marker), leaf)
+        return self.left(place, json.loads(marker, object_pairs_hook=once), leaf)
 
     def left(self, place: str, marker: dict[str, Any], leaf: dict[str, Any]) -> Any:
         """Check what is left of a payload by the members that are sealed; return it."""
-        kept, shown = marker.get("kept", ...), list[Any]()
+        kept, shown, proof = marker.get("kept", ...), list[Any](), marker.get("members")
+        left = identifiers_of(leaf["tag"], marker, proof) if kept is Ellipsis and proof else kept
         if "members" not in marker or leaf["members"] is None:
             if kept is not Ellipsis:
                 self.faults.append(f"{place}what is left of it is proven by nothing")
-        elif members_of(kept, marker["members"], shown).hex() != leaf["members"]:
+        elif members_of(left, proof, shown).hex() != leaf["members"]:
             self.faults.append(f"{place}what is left of it is not what was sealed")
+        elif is_object(kept) and is_object(proof) and proof.keys() - kept.keys() - FORMS:
+            self.faults.append(f"{place}members are missing in what is left of it")
         shown = [each for each in shown if each is not Ellipsis and each != GONE]
         if any(GONE not in json.dumps(each) for each in shown):
             self.faults.append(f"{place}what is left of it shows what is not proven")
@@ -223,6 +286,8 @@ class More:
             return kept
         content = {"call_id": marker.get("call_id")}
         refused = {"reason": GONE, "source": marker.get("word") or GONE}
+        if marker.get("edited"):
+            content["edited_call"] = GONE
         return content | refused if leaf["tag"] == "rejected" else content
 
     def decision(self, leaf: dict[str, Any], content: dict[str, Any] | None) -> None:
@@ -287,7 +352,7 @@ class More:
     def subject(self, digest: str | None) -> None:
         """Say what is not known of a choice by person."""
         if digest is not None:
-            if len(bytes.fromhex(digest)) != SALT:
+            if len(bytes.fromhex(digest)) != DIGEST // 2:
                 self.faults.append("the manifest does not have the digest of a person's name")
             self.said.append(
                 f"chosen by the tags of the person {digest}: they are not sealed, so no bundle "

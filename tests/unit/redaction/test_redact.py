@@ -656,3 +656,28 @@ def test_the_fingerprint_beside_a_marker_is_that_of_the_event(
     assert problems(store) == [
         (done.version, "its marker of a redaction is not as the library writes it")
     ]
+
+
+def test_no_salt_of_a_row_stands_in_a_marker(store: EventStore, path: Path) -> None:
+    """With it, and what is left, arguments that are gone could be guessed, and the guess confirmed.
+
+    The events of a call keep all but their fingerprint where its arguments go.
+    """
+    salts = [salt.hex() for (salt,) in run(path, "SELECT salt FROM toolledger_events")]
+    store.redact("chat", by="mia", paths=["arguments.card"])
+    stored = "".join(text for (text,) in run(path, "SELECT payload FROM toolledger_events"))
+    assert '"members"' in stored
+    assert not [salt for salt in salts if salt in stored]
+
+
+def test_a_call_whose_edit_is_gone_does_not_show_what_was_asked_first(store: EventStore) -> None:
+    """Other arguments ran, and nobody knows them any more."""
+    chat = store.conversation("edited")
+    call = chat.request("refund", {"amount": 500})
+    chat.approve(call.id, edited_arguments={"amount": 5})
+    chat.start(call.id)
+    chat.complete(call.id, {"paid": 5})
+    store.redact("edited", by="mia", versions=[2])
+    assert "500" not in str(model_history(chat).render("openai"))
+    assert chat.tools[call.id].effective_call.raw == REDACTED
+    assert problems(store) == []

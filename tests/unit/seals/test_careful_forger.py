@@ -399,3 +399,16 @@ def test_verify_names_a_stored_seal_that_was_changed(path: Path) -> None:
     with closing(sqlite3.connect(path)) as file, file:
         file.execute("DELETE FROM toolledger_seals WHERE previous = 0")
     assert problems(path) == ["the seal of lane 0 at 7 is missing"]
+
+
+def test_identifiers_of_a_payload_that_is_gone_are_those_that_were_sealed(
+    path: Path, note: str
+) -> None:
+    """They are proven one by one; what a marker says without a proof is told."""
+    with EventStore.open(f"sqlite:///{path}") as store:
+        store.redact("newest", by="mia", whole=True)
+    assert [each.unproven for each in checked(path, note).lanes] == [()]
+    with forging(path) as file:
+        edit("payload", "replace(payload, 'refund', 'refuse')", 17)(file)
+    assert "its marker of a redaction is not as the library writes it" not in problems(path)
+    assert found(checked(path, note)) == [("changed", 8, 19)]
