@@ -92,8 +92,8 @@ def run(path: Path, statement: str, *values: object) -> list[Any]:
 
 
 def texts(chat: Conversation) -> str:
-    """Return all that is read of a conversation, as one text."""
-    return str([recorded.event for recorded in chat.events()])
+    """Return all that is read of a conversation, as one text, without digests."""
+    return re.sub("[0-9a-f]{32,}", "", str([recorded.event for recorded in chat.events()]))
 
 
 CHOICES: dict[str, dict[str, Any]] = {
@@ -673,11 +673,11 @@ def test_no_salt_of_a_row_stands_in_a_marker(store: EventStore, path: Path) -> N
 def test_a_call_whose_edit_is_gone_does_not_show_what_was_asked_first(store: EventStore) -> None:
     """Other arguments ran, and nobody knows them any more."""
     chat = store.conversation("edited")
-    call = chat.request("refund", {"amount": 500})
-    chat.approve(call.id, edited_arguments={"amount": 5})
+    call = chat.request("refund", {"to": "mallory"})
+    chat.approve(call.id, edited_arguments={"to": "ann"})
     chat.start(call.id)
     chat.complete(call.id, {"paid": 5})
     store.redact("edited", by="mia", versions=[2])
-    assert "500" not in str(model_history(chat).render("openai"))
+    assert "mallory" not in str(model_history(chat).render("openai"))
     assert chat.tools[call.id].effective_call.raw == REDACTED
     assert problems(store) == []
