@@ -370,8 +370,8 @@ class EventStore(Retains):
         """Take a text out of every conversation, and return what was done, and what is left.
 
         Each conversation is one transaction: what was done stays if a later one fails. Calls that
-        are open or in doubt are left, and named, and so are conversations that are archived; see
-        `Redaction`. Conversations without the text are not in the list.
+        are open or in doubt are left, and named, and so are conversations that are archived, or
+        cannot be read; see `Redaction`. Conversations without the text are not in the list.
 
         Raises:
             ValueError: an argument makes no sense.

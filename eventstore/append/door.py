@@ -17,10 +17,9 @@ import msgspec
 
 from eventstore.domain.calls import same_json
 from eventstore.domain.codec import decode
-from eventstore.domain.envelopes import is_envelope
 from eventstore.domain.events import Event, MessageAdded, ToolPending, ToolRunning, UnknownEvent
 from eventstore.domain.payload_texts import IDENTIFIERS, Cover, cover_payload, replace_texts
-from eventstore.domain.redaction import is_marker
+from eventstore.domain.stand_ins import as_payload
 from eventstore.errors import RuleFailed
 
 if TYPE_CHECKING:
@@ -99,11 +98,11 @@ class Door:
         changed = decode(event.tag, event.schema, msgspec.json.encode(members))
         return _without_form(changed) if loses_form else changed
 
-    def _covered_unknown(self, event: UnknownEvent) -> UnknownEvent:
-        if is_marker(event.payload) or is_envelope(event.payload) or event.damage:
+    def _covered_unknown(self, event: UnknownEvent) -> Event:
+        if event.damage:
             return event
         payload = self._rules.cover(cover_payload(event.payload, self._rules.cover))
-        return event if payload == event.payload else UnknownEvent(event.tag, event.schema, payload)
+        return as_payload(msgspec.structs.replace(event, payload=payload))
 
     def _cover_or_withhold(self, text: str) -> str:
         try:

@@ -12,6 +12,7 @@ from eventstore.domain.detached import EventsArchived, EventsRestored
 from eventstore.domain.events import Event, MessageAdded, ToolPending, UnknownEvent
 from eventstore.domain.failure import ErrorKind, Failure
 from eventstore.domain.redaction import PayloadsRedacted
+from eventstore.domain.stand_ins import as_payload, stand_in_prefix
 from eventstore.domain.times import microseconds_of
 
 if TYPE_CHECKING:
@@ -31,17 +32,19 @@ def check_event(event: Event) -> Event:
     """Return the event; an `UnknownEvent` that this version can read becomes what it is.
 
     Raises:
-        ValueError: it records what was done to other events, which is not for a caller to say.
+        ValueError: it records what was done to other events, which is not for a caller to say; or
+            its payload begins as what stands in the place of one.
         TypeError: it is not an event, or its call is not a `FunctionCall`.
     """
     if type(event) is UnknownEvent:
         if event.tag in _RECORDS:
             raise _is_record(event)
         event = known_event(event)
-        if type(event) is UnknownEvent and event.is_redacted:
+        if type(event) is UnknownEvent and (prefix := stand_in_prefix(event.payload)) is not None:
             raise ValueError(
-                f"append() got an event {event.tag!r} whose payload is the marker of a redaction: "
-                "append it as it is, and call store.redact(...)"
+                f"append() got an event {event.tag!r} whose payload begins with {prefix}, as what "
+                "the store puts in the place of a payload: write a blank behind the brace, or "
+                "another member first"
             )
     elif type(event) not in _EVENT_CLASSES:
         if type(event) in get_args(Event):
@@ -60,6 +63,11 @@ def known_event(event: Event) -> Event:
     if type(event) is UnknownEvent:
         return decode(event.tag, event.schema, event.payload)
     return event
+
+
+def copied_event(event: Event) -> Event:
+    """Return an event of another conversation as it is stored again; see `known_event`."""
+    return as_payload(known_event(event))
 
 
 def _is_record(event: Event) -> ValueError:

@@ -22,8 +22,8 @@ import msgspec
 
 from eventstore.domain.arguments import check_version
 from eventstore.domain.redaction import is_marker, parsed_marker
-from eventstore.errors import ConversationArchived, StoreCorrupt
-from eventstore.redaction.redact import Redaction, Said, check_said, redact_selected
+from eventstore.errors import ConversationArchived
+from eventstore.redaction.redact import UNREADABLE, Redaction, Said, check_said, redact_selected
 from eventstore.redaction.selection import Selection, pattern_of
 from eventstore.subjects.tags import WHOLE, TaggedConversation
 
@@ -166,7 +166,7 @@ class _Work:
         self._note_damage(tenant, name, tagged.damage)
         try:
             return self._redact_tagged(tagged) if tagged.versions else 0
-        except StoreCorrupt as error:  # the others are erased
+        except UNREADABLE as error:  # the others are erased
             self._note_damage(tenant, name, str(error))
             return 0
 
@@ -202,7 +202,7 @@ class _Work:
                         self.done[tenant, name] = ErasedConversation(
                             name, tenant, archive=archived.place
                         )
-                except StoreCorrupt as error:
+                except UNREADABLE as error:
                     self._note_damage(tenant, name, str(error))
 
     def _redact(

@@ -14,7 +14,14 @@ from msgspec.structs import replace
 from eventstore.append.command import Command, Decide, PendingAppend
 from eventstore.append.tool_fold import fold_tools
 from eventstore.domain.redaction import SALT_BYTES, PayloadsRedacted
-from eventstore.errors import ConversationArchived, RedactionRefused, StoreBusy, VersionConflict
+from eventstore.errors import (
+    ConversationArchived,
+    RedactionRefused,
+    StoreBusy,
+    StoreCorrupt,
+    VersionConflict,
+    WrongKey,
+)
 from eventstore.redaction.members import covering
 from eventstore.redaction.plan import Planned, RedactionPlan, plan
 from eventstore.redaction.selection import Selection, pattern_of, selection
@@ -27,6 +34,10 @@ RECORDED_TOGETHER = 1000
 
 TRIES = 100
 """How often it is planned anew where others append to the conversation meanwhile."""
+
+
+UNREADABLE = (StoreCorrupt, WrongKey)
+"""What is raised where one conversation cannot be read; the others are redacted all the same."""
 
 
 class Said(TypedDict, total=False):
@@ -54,8 +65,9 @@ class Redaction(msgspec.Struct, frozen=True):
     `versions` are those of the redacted events, `recorded_at` those of the events that record it.
     What `guessable` events held can be guessed, and the guess confirmed: they have no salts.
     `left` has the calls that were left, as they are open or in doubt, with their states, and
-    `archive` is where the conversation was archived to: that file may hold the text still. Both are
-    there where all conversations are looked through.
+    `archive` is where the conversation was archived to: that file may hold the text still.
+    `damage` says why it cannot be read, so that it was left. The three are there where all
+    conversations are looked through.
     `kept` has the names of members that hold the text and stay, by version: those of identifiers,
     such as the name of a tool, and of what people said in the records of redactions. `locked`
     are the versions of events that are encrypted, and were not looked at for want of a key.
@@ -71,11 +83,12 @@ class Redaction(msgspec.Struct, frozen=True):
     archive: str | None = None
     kept: dict[int, tuple[str, ...]] = {}
     locked: tuple[int, ...] = ()
+    damage: str | None = None
 
     @property
     def is_complete(self) -> bool:
         """Whether nothing of what was chosen is left in the conversation, or in its archive."""
-        return not (self.left or self.archive or self.kept or self.locked)
+        return not (self.left or self.archive or self.kept or self.locked or self.damage)
 
 
 def redact(  # noqa: PLR0913 - see `EventStore.redact`
@@ -112,7 +125,7 @@ def redact_everywhere(
     remains: tuple[str, ...] = ()
     try:
         for conversation_id, _ in list(session.storage.conversations()):
-            done.append(_unless_archived(session, conversation_id, wanted, said))
+            done.append(_or_named(session, conversation_id, wanted, said))
     finally:
         if any(each.recorded_at for each in done):
             remains = session.storage.erase()
@@ -123,9 +136,10 @@ def redact_everywhere(
     ]
 
 
-def _unless_archived(
+def _or_named(
     session: LogSession, conversation_id: str, wanted: Selection, said: Said
 ) -> Redaction:
+    """Redact what is selected of a conversation, or say why it was left."""
     try:
         return redact_selected(session, conversation_id, wanted, **said)
     except ConversationArchived as archived:
@@ -134,6 +148,8 @@ def _unless_archived(
             "text: restore it, redact it, and destroy that file; or destroy that file, or its key"
         )
         return Redaction(conversation_id, (), remains=(remains,), archive=archived.place)
+    except UNREADABLE as error:
+        return Redaction(conversation_id, (), damage=str(error))
 
 
 def check_said(said: Said, text: re.Pattern[str] | None) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from eventstore.append.command import Command, IdentifiedEvents, PendingAppend
-from eventstore.append.inputs import check_event, has_no_turn, known_event, times_at_source
+from eventstore.append.inputs import check_event, copied_event, has_no_turn, times_at_source
 from eventstore.append.last_turn import mint_call_id
 from eventstore.append.stored_once import event_id_of, stem_of_step, stored_once
 from eventstore.domain.arguments import check_version, event_ids_as_bytes
@@ -41,7 +41,7 @@ def append(
 
 def append_copies(conversation_id: str, events: Sequence[Event]) -> Command[list[Recorded]]:
     """Append events of another conversation to a new one: also the records of redactions."""
-    return _append(conversation_id, tuple(map(known_event, events)), 0)
+    return _append(conversation_id, tuple(map(copied_event, events)), 0)
 
 
 def _append(

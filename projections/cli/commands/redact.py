@@ -59,7 +59,7 @@ def redact(  # noqa: PLR0913 - the options of the command
     """Take the content out of stored events, for good; by whose hand, and why, is recorded.
 
     Identifiers, versions, times and digests stay, so that the log can still be verified. The status
-    is 1 if there was nothing to redact, or calls or archives were left.
+    is 1 if there was nothing to redact, or calls, archives or what cannot be read were left.
     """
     if text is not None and pattern is not None:
         raise typer.BadParameter("pass --text or --pattern, not both")
@@ -98,7 +98,9 @@ def redact(  # noqa: PLR0913 - the options of the command
         print_json([msgspec.structs.asdict(each) for each in done])
     else:
         _tell(done, path or (), dry_run=dry_run)
-    if not any(each.versions for each in done) or any(each.left or each.archive for each in done):
+    if not any(each.versions for each in done) or any(
+        each.left or each.archive or each.damage for each in done
+    ):
         raise typer.Exit(1)
 
 
@@ -111,7 +113,7 @@ def _tell(done: list[Redaction], paths: Iterable[str], *, dry_run: bool) -> None
         where = f" of {each.conversation_id!r}"
         if each.versions:
             say(f"{plural(len(each.versions), 'event')}{where} {said}: version {versions}")
-        elif not each.left and each.archive is None:
+        elif not each.left and each.archive is None and each.damage is None:
             why = f": none of its events has {' or '.join(paths)}" if paths else ""
             say(f"nothing to redact{where}{why}")
         for note in _notes(each):
@@ -121,6 +123,8 @@ def _tell(done: list[Redaction], paths: Iterable[str], *, dry_run: bool) -> None
 
 
 def _notes(done: Redaction) -> Iterator[str]:
+    if done.damage is not None:
+        yield f"{done.conversation_id!r} is damaged, and was left: {done.damage}"
     if done.guessable:
         older = ", ".join(map(str, done.guessable))
         yield f"of an older version, without salts: guesses can be confirmed ({older})"

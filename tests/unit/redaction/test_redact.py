@@ -27,6 +27,7 @@ from eventstore import (
     MessageAdded,
     ModelResponded,
     PayloadsRedacted,
+    Redact,
     RedactedPayload,
     RedactionRefused,
     RunEnded,
@@ -601,7 +602,9 @@ MADE_UP: list[tuple[Event, str]] = [
     (UnknownEvent("redacted", 2, "{}"), r"store\.redact\("),
     (EventsArchived("eve", 1, "a.jsonl"), r"store\.retain\("),
     (EventsRestored("eve", 1), r"store\.restore\("),
-    (UnknownEvent("crm", 1, f'{{"redacted":"{"0" * 64}"}}'), r"store\.redact\("),
+    (UnknownEvent("crm", 1, f'{{"redacted":"{"0" * 64}"}}'), "blank behind the brace"),
+    (UnknownEvent("crm", 1, '{"detached":"house"}'), "blank behind the brace"),
+    (UnknownEvent("crm", 1, '{"encrypted":"4711","by":"us"}'), "blank behind the brace"),
 ]
 
 
@@ -619,6 +622,38 @@ def test_nobody_says_that_something_was_redacted_but_a_redaction(
     chat.fork(version, "copy")
     assert len(list(store.redactions())) == 2
     assert problems(store) == []
+
+
+def test_a_conversation_that_cannot_be_read_holds_up_no_other(
+    path: Path, store: EventStore, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The text goes from all that can be read; the one that is left is named, with its damage."""
+    for name in ("a", "b", "c"):
+        store.conversation(name).add_message("user", f"My card is {CARD}")
+    store.conversation("b").append(UnknownEvent("crm", 1, '{ "detached":"x"}'))
+    with closing(driver().connect(path)) as database:
+        database.execute("update toolledger_events set payload = replace(payload, '{ ', '{')")
+        database.commit()
+    command = ["redact", "--text", CARD, "--by", "mia", "--url", f"sqlite:///{path}"]
+    assert app.main(command) == 1
+    assert "'b' is damaged, and was left: payloads of" in capsys.readouterr().out
+    (left,) = store.redact_everywhere(CARD, by="mia")
+    assert (left.conversation_id, left.versions, left.is_complete) == ("b", (), False)
+
+
+def test_an_event_of_another_program_is_never_taken_for_a_stand_in() -> None:
+    """Neither what a rule makes of it as it is stored, nor a copy of what a redaction left."""
+    rule = Redact("letter", re.compile("x"))
+    with closing(EventStore.open("sqlite://", redact=[rule])) as store:
+        chat = store.conversation("chat")
+        for name in ("redacted", "detached", "encrypted"):
+            chat.append(UnknownEvent("crm", 1, f'{{ "{name}" : "x 4711", "by": "us" }}'))
+        store.redact("chat", by="mia", text="4711")
+        chat.fork(chat.version, "copy")
+        read = [json.loads(each.event.payload) for each in list(store.read()) if each.tag == "crm"]
+        assert {each["by"] for each in read[:3]} == {"us"}
+        assert problems(store) == []
+        store.conversation("copy").add_message("user", "It can be continued.")
 
 
 def test_the_command_says_what_it_found(
