@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from eventstore.append.event_ids import event_ids
 from eventstore.domain.codec import decode, encode
+from eventstore.domain.detached import is_detached
 from eventstore.domain.events import Recorded, ToolApproved, ToolPending, UnknownEvent
 from eventstore.domain.fingerprint import parse
 from eventstore.domain.redaction import SALT_BYTES, is_marker, marker_digest
@@ -164,13 +165,20 @@ def restore_events(store: _Store, events: Sequence[StoredEvent]) -> None:
     restored with its damage, and with what only a newer version can read.
 
     Raises:
-        ValueError: an id of an event, or a fingerprint, cannot be one.
+        ValueError: an id of an event, or a fingerprint, cannot be one; or a payload is what an
+            archive leaves of one, and nobody could read the conversation.
         VersionConflict: the conversation is at another version; nothing was written.
         EventStoreError: nothing was written.
     """
     first = events[0].recorded
     before = first.version - 1
     drafts = [each.draft for each in events]
+    for (recorded, _), draft in zip(events, drafts, strict=True):
+        if is_detached(draft.payload):
+            raise ValueError(
+                f"the payload of version {recorded.version} of conversation "
+                f"{recorded.conversation_id!r} is in an archive: restore the file of that"
+            )
 
     def rebase(tail: Sequence[Recorded]) -> Sequence[Draft]:
         at = tail[-1].version if tail else before

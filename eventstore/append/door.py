@@ -41,7 +41,10 @@ def door_of(redact: Iterable[Redact]) -> Door | None:
         TypeError: one is no `Redact`.
         ValueError: two have one name.
     """
-    given = tuple(redact)
+    try:
+        given = tuple(redact)
+    except TypeError:
+        raise TypeError(f"redact is {redact!r}: pass a list of rules, redact=[rule]") from None
     if not given:
         return None
     from eventstore.detectors.rule import Rules  # few stores have rules

@@ -31,14 +31,18 @@ def is_seconds(value: object) -> TypeGuard[int | float]:
     return is_number(value) and 0 <= value < math.inf
 
 
-def check_version(name: str, value: object) -> None:
-    """Raise an error unless the value may be the version of a conversation.
+def check_version(name: str, value: object, least: int = 0) -> None:
+    """Raise an error unless the value may be the version of a conversation, or of an event in it.
+
+    The version of a conversation without events is 0; that of an event is 1 at `least`.
 
     Raises:
-        ValueError: it is negative, or not an integer, or one of more than 64 bits.
+        ValueError: it is too small, or not an integer, or one of more than 64 bits.
     """
-    if type(value) is not int or not 0 <= value <= MAX_VERSION:
-        raise ValueError(f"{name} is {value!r}: pass a version of the conversation, 0 or more")
+    if type(value) is not int or not least <= value <= MAX_VERSION:
+        raise ValueError(
+            f"{name} is {value!r}: pass a version of the conversation, {least} or more"
+        )
 
 
 def check_conversation_id(conversation_id: object) -> None:

@@ -285,9 +285,7 @@ def tag(
     """Tag events that are stored; see `EventStore.tag_subject`."""
     numbers = [WHOLE] if versions is None else list(versions)
     for number in () if versions is None else numbers:
-        check_version("version", number)
-        if number == WHOLE:
-            raise ValueError("version is 0: pass 1 or more, or None for the whole conversation")
+        check_version("version", number, least=WHOLE + 1)
     return session.storage.subjects.add(conversation_id, session.digest_of(subject), numbers)
 
 

@@ -56,7 +56,7 @@ def selection(
     """
     numbers = _listed("versions", versions, "[3, 4]")
     for number in numbers:
-        check_version("version", number)
+        check_version("version", number, least=1)
     checked = _texts("paths", paths, "['arguments.card']")
     for path in checked:
         steps_of(path)

@@ -20,6 +20,7 @@ from uuid import uuid4
 
 import msgspec
 
+from eventstore.errors import StorageError
 from eventstore.subjects.keys import KEY_BYTES, SubjectKey, SubjectKeys
 from eventstore.subjects.secret import SubjectSecret, check_private
 from eventstore.subjects.vault import Vault
@@ -77,7 +78,7 @@ class KeyFile:
 
     def key_for(self, subject: str) -> SubjectKey:
         """Return the key of a subject, made and kept for good if there is none."""
-        with self._lock:
+        with self._in_use():
             self._refresh()
             found = self._keys.get(subject)
             if found is None:
@@ -88,14 +89,31 @@ class KeyFile:
 
     def key(self, key_id: str) -> bytes | None:
         """Return a key by its id; None where it was destroyed, or is not known."""
-        with self._lock:
+        with self._in_use():
             self._refresh()
             return self._by_id.get(key_id)
 
     def destroy(self, subject: str) -> None:
         """Destroy the key of a subject for good; without one nothing is done."""
-        with self._lock:
+        with self._in_use():
             self._change(lambda keys: {of: key for of, key in keys.items() if of != subject})
+
+    @contextmanager
+    def _in_use(self) -> Generator[None]:
+        """Let one thread at a time use the file, which may be gone since it was opened.
+
+        Raises:
+            StorageError: it cannot be read, or written.
+        """
+        with self._lock:
+            try:
+                yield
+            except OSError as error:
+                raise StorageError(
+                    f"the file of keys {str(self._path)!r} cannot be used ({error.strerror}), and "
+                    "without its keys nothing about their subjects is stored or read: put it back, "
+                    "or restore it from a copy"
+                ) from error
 
     def _refresh(self) -> None:
         """Read the file again if it is another one."""

@@ -264,7 +264,8 @@ def test_events_that_cannot_be_read_are_restored_as_they_were_stored(
         statement = "UPDATE toolledger_events SET payload = ? WHERE tag = ?"
         connection.execute(statement, (PAYLOADS[what], changed))
     assert app.run(["export", "--url", "sqlite:///log.db", "-o", "log.jsonl"]) == 0
-    assert app.run(["restore", "log.jsonl", "--url", "sqlite:///copy.db"]) == 0
+    not_recorded = "redacted" in what  # which `restore` tells
+    assert app.run(["restore", "log.jsonl", "--url", "sqlite:///copy.db"]) == not_recorded
     assert stored_rows("copy.db") == stored_rows("log.db")
     with EventStore.open("sqlite:///log.db") as store:
         events = [recorded.event for recorded in store.read()]
@@ -363,3 +364,33 @@ def test_any_log_is_restored(one: list[Step], other: list[Step], tmp_path_factor
     assert app.run(["export", "--url", source, "-o", archive]) == 0
     assert app.run(["restore", archive, "--url", copy]) == 0
     assert in_store(copy) == in_store(source)
+
+
+MARKER = {"tag": "other", "schema": 1, "payload": '{"redacted":"' + "a" * 64 + '"}'}
+LEFT = {"tag": "other", "schema": 1, "payload": '{"detached":"' + "a" * 64 + '"}'}
+RECORD = {"by": "eve", "payloads": [{"version": 2, "marker": "a" * 32}]}
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ({"tag": "other", "event": MARKER}, "'one' version 3: its marker"),
+        ({"tag": "redacted", "event": RECORD}, "'one' version 2: a redaction of it is recorded"),
+        ({"tag": "other", "event": LEFT}, "version 3 of conversation 'one' is in an archive"),
+    ],
+)
+def test_a_redaction_that_is_not_whole_is_told(
+    url: str, change: dict[str, Any], complaint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`restore` says what `verify` would; what nobody could read is refused."""
+    assert app.run(["export", "one", "--url", url, "-o", "run.jsonl"]) == 0
+    lines = [json.loads(line) for line in Path("run.jsonl").read_bytes().splitlines()[:3]]
+    Path("run.jsonl").write_text("\n".join(map(json.dumps, [*lines[:2], {**lines[2], **change}])))
+    assert app.run(["restore", "run.jsonl", "--url", "sqlite:///copy.db"]) == 1
+    assert complaint in capsys.readouterr().err
+
+
+def test_only_a_regular_file_is_restored(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A device may give one line without end."""
+    assert app.run(["restore", os.devnull, "--url", url]) == 2
+    assert "is not a regular file: save it as one first" in capsys.readouterr().err

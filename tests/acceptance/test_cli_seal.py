@@ -135,6 +135,7 @@ def test_a_proof_is_checked_without_the_database(log: Log) -> None:
         (["prove", "one", "1", "--since", "notes", "--key", "x"], "or --since"),
         (["prove", "one", "1"], "pass the verifier key that is trusted"),
         (["verify", "--note", "notes"], "pass the verifier key that is trusted"),
+        (["verify", "--key", "x"], "pass --note, too: a key checks notes"),
         (["seal"], "--key"),
         (["seal", "--key", "seal.key", "--authority", "https://a"], "pass --folder too"),
     ],

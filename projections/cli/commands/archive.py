@@ -12,7 +12,14 @@ from typing import IO, Annotated, TypeAlias
 import msgspec
 import typer
 
-from eventstore import EventsArchived, EventStore, Recorded
+from eventstore import (
+    EventsArchived,
+    EventsRestored,
+    EventStore,
+    PayloadsRedacted,
+    Recorded,
+    UnknownEvent,
+)
 from eventstore.backup import (
     StoredEvent,
     archived_event,
@@ -21,6 +28,7 @@ from eventstore.backup import (
     stored_events,
 )
 from eventstore.backup import backup as copy_store
+from eventstore.domain.stand_ins import stand_in_prefix
 from projections.cli.commands.retain import archive_form
 from projections.cli.options import (
     URL,
@@ -67,12 +75,24 @@ Content = Annotated[
     bool, typer.Option("--content", help="Put arguments and results into the traces of otlp.")
 ]
 Copy = Annotated[Path, typer.Argument(metavar="FILE", parser=file_name, help="The file to make.")]
+
+
+def _regular_file(text: str | Path) -> Path:
+    """Return the path that an argument names; a device may give a line without end."""
+    path = file_name(text)
+    if path.exists() and not path.is_file():
+        raise typer.BadParameter(f"{path} is not a regular file: save it as one first")
+    return path
+
+
 Archive = Annotated[
     Path,
     typer.Argument(
-        metavar="FILE", parser=file_name, help="A file that `export` or `retain` has written."
+        metavar="FILE", parser=_regular_file, help="A file that `export` or `retain` has written."
     ),
 ]
+_RECORDS = frozenset({PayloadsRedacted.tag, EventsArchived.tag, EventsRestored.tag})
+"""The tags of the events that say what was done to others."""
 
 
 def export(
@@ -113,7 +133,8 @@ def restore(path: Archive, url: Url = URL, *, as_json: Json = False) -> None:
 
     A conversation that the store has already must begin with the same events: only what follows is
     appended, so that an interrupted restore continues. What was damaged, redacted, or written by a
-    newer version is restored as it was.
+    newer version is restored as it was. The status is 1 where a redaction in the file is not whole:
+    a marker without its record, or a record without its marker.
 
     Of an archive of `retain`, what was archived from this very store comes back to its places, with
     the digests that it had.
@@ -126,15 +147,18 @@ def restore(path: Archive, url: Url = URL, *, as_json: Json = False) -> None:
         for done, batch in enumerate(_batches(events)):
             restored.add(batch)
             show(done, done + 1)
+        damage = restored.damage()
     added, skipped = restored.added, restored.skipped - back
     if as_json:
         from_archive = {"back_from_archive": back} if back else {}
         print_json({"added": added, "there_already": skipped, **from_archive})
-        return
-    if back:
+    elif back:
         say(f"{plural(back, 'event')} back from the archive, proven to be the same")
-    if added or skipped or not back:
+    if not as_json and (added or skipped or not back):
         say(f"{plural(added, 'event')} added, {skipped:,} there already")
+    if damage:
+        complain(f"{path}: what it says of redactions or archives is not whole: {damage}")
+        raise typer.Exit(1)
 
 
 def backup(path: Copy, url: Url = URL, *, as_json: Json = False) -> None:
@@ -183,6 +207,7 @@ class _Restore:
         self._store = store
         self._path = path
         self._known: dict[str, list[str]] = {}
+        self._to_verify: set[str] = set()
 
     def add(self, batch: list[StoredEvent]) -> None:
         """Append a batch of one conversation, but for what is there already.
@@ -208,6 +233,21 @@ class _Restore:
         restore_events(self._store, new)
         known += [each.recorded.event_id for each in new]
         self.added += len(new)
+        if any(map(_tells_of_others, new)):
+            self._to_verify.add(name)
+
+    def damage(self) -> str | None:
+        """Return what `verify` finds in conversations whose records or markers were added."""
+        if not self._to_verify:
+            return None
+        found = [each for each in self._store.verify() if each.conversation_id in self._to_verify]
+        if not found:
+            return None
+        first, more = found[0], f", and {len(found) - 1:,} more" if len(found) > 1 else ""
+        return (
+            f"conversation {first.conversation_id!r} version {first.version}: {first.problem}"
+            f"{more}; it was stored so: see `toolledger verify`"
+        )
 
     def _is_there(self, recorded: Recorded, known: list[str]) -> bool:
         if recorded.version > len(known):
@@ -219,6 +259,14 @@ class _Restore:
             )
         self.skipped += 1
         return True
+
+
+def _tells_of_others(event: StoredEvent) -> bool:
+    """Return whether it records what was done to others, or stands for what was there."""
+    stored = event.stored or event.recorded.event
+    if stored.tag in _RECORDS:
+        return True
+    return isinstance(stored, UnknownEvent) and stand_in_prefix(stored.payload) is not None
 
 
 def _batches(events: Iterable[StoredEvent]) -> Iterator[list[StoredEvent]]:

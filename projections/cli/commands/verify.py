@@ -53,6 +53,7 @@ class LogDefect(msgspec.Struct, frozen=True):
 
 
 def verify(
+    context: typer.Context,
     kept: Annotated[
         list[Path] | None,
         typer.Option(
@@ -75,6 +76,9 @@ def verify(
     With --note and --key the log is compared with what was sealed, which names what the writer of
     the log could hide, too.
     """
+    source = context.get_parameter_source("key")
+    if not kept and source is not None and source.name == "COMMANDLINE":
+        raise typer.BadParameter("pass --note, too: a key checks notes", param_hint="--key")
     with open_store(url) as store:
         sealed = _against_notes(store, kept, key) if kept else None
         found = sorted(_defects(store, archives=archives), key=lambda item: item.order)
@@ -174,21 +178,21 @@ def _unchecked(store: EventStore) -> Iterator[str]:
 
 def _redacted(store: EventStore) -> Iterator[str]:
     """Yield a note on what was redacted, for each person and reason."""
-    events: Counter[tuple[str, str | None, str | None]] = Counter()
-    chats: defaultdict[tuple[str, str | None, str | None], set[str]] = defaultdict(set)
+    redacted: defaultdict[tuple[str, str | None, str | None], set[tuple[str, int]]]
+    redacted = defaultdict(set)
     with suppress(StoreCorrupt):  # the rest of the log cannot be read, which is a finding
         for page in store.read().outlines():
             for recorded in page:
                 event = recorded.event
                 if isinstance(event, PayloadsRedacted) and event.origin is None:
                     said = event.by, event.rule, event.reason
-                    events[said] += len(event.payloads)
-                    chats[said].add(recorded.conversation_id)
-    for said, count in events.items():
-        by, rule, reason = said
+                    name = recorded.conversation_id
+                    redacted[said] |= {(name, each.version) for each in event.payloads}
+    for (by, rule, reason), events in redacted.items():
+        chats = {name for name, _ in events}
         why = ", ".join(filter(None, (f"rule {rule}" if rule else "", reason)))
         yield (
-            f"{plural(count, 'event')} of {plural(len(chats[said]), 'conversation')} redacted by "
+            f"{plural(len(events), 'event')} of {plural(len(chats), 'conversation')} redacted by "
             f"{by}{f': {why}' if why else ''}"
         )
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eventstore import Redact, RuleFailed
+from eventstore import EventStore, Redact, RuleFailed
 from eventstore.detectors import CARD, EMAIL, IBAN, SECRET, phone_numbers
 from eventstore.detectors.rule import Rules
 
@@ -127,6 +127,8 @@ def test_a_rule_that_makes_no_sense_is_refused(name: str, find: Any) -> None:
 
 def test_rules_have_names_of_their_own() -> None:
     """The mark in the text says which rule it was."""
+    with pytest.raises(TypeError, match=r"redact is Redact\(.*: pass a list of rules"):
+        EventStore.open("sqlite://", redact=Redact("code", print))  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="two rules"):
         Rules([CARD, CARD])
 

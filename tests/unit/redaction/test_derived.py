@@ -400,3 +400,8 @@ def test_commands_show_what_was_redacted_and_by_whom(
         assert CARD not in said
         assert "[redacted]" in said or command[0] in ("stats", "verify")
     assert "18 events of 1 conversation redacted by mia: a card" in said
+    with EventStore.open(url) as log:
+        again = log.redact("chat", by="mia", reason="a card", versions=[1])
+        assert again.versions == (1,)
+    assert app.run(["verify", "--url", url]) == 0
+    assert "18 events of 1 conversation redacted by mia: a card" in capsys.readouterr().out

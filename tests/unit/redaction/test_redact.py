@@ -205,7 +205,7 @@ REFUSED: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"paths": ["a[" + "9" * 5000 + "]"]}, ValueError, "leads nowhere"),
     ({"versions": [99]}, RedactionRefused, "no version 99"),
     ({"calls": ["9"]}, RedactionRefused, "no call '9'"),
-    ({"versions": [0]}, RedactionRefused, "no version 0"),
+    ({"versions": [0]}, ValueError, "version is 0: pass a version of the conversation, 1 or more"),
     ({"versions": [-1]}, ValueError, "version"),
     ({}, ValueError, "whole=True"),
     ({"whole": True, "text": "x"}, ValueError, "whole=True"),
@@ -635,7 +635,7 @@ def test_a_conversation_that_cannot_be_read_holds_up_no_other(
         database.execute("update toolledger_events set payload = replace(payload, '{ ', '{')")
         database.commit()
     command = ["redact", "--text", CARD, "--by", "mia", "--url", f"sqlite:///{path}"]
-    assert app.main(command) == 1
+    assert app.run(command) == 1
     assert "'b' is damaged, and was left: payloads of" in capsys.readouterr().out
     (left,) = store.redact_everywhere(CARD, by="mia")
     assert (left.conversation_id, left.versions, left.is_complete) == ("b", (), False)
@@ -650,7 +650,7 @@ def test_an_event_of_another_program_is_never_taken_for_a_stand_in() -> None:
             chat.append(UnknownEvent("crm", 1, f'{{ "{name}" : "x 4711", "by": "us" }}'))
         store.redact("chat", by="mia", text="4711")
         chat.fork(chat.version, "copy")
-        read = [json.loads(each.event.payload) for each in list(store.read()) if each.tag == "crm"]
+        read = [json.loads(each.event.payload) for each in store.read() if each.event.tag == "crm"]
         assert {each["by"] for each in read[:3]} == {"us"}
         assert problems(store) == []
         store.conversation("copy").add_message("user", "It can be continued.")

@@ -25,6 +25,7 @@ from eventstore import (
     FunctionTool,
     IllegalTransition,
     KeyFile,
+    StorageError,
     SubjectSecret,
     UnknownEvent,
     WrongKey,
@@ -277,9 +278,14 @@ def test_a_file_of_keys_says_what_is_wrong_with_it(tmp_path: Path) -> None:
     path = tmp_path / "keys"
     with pytest.raises(FileNotFoundError):
         KeyFile(path)
-    KeyFile.create(path)
+    opened = KeyFile.create(path)
     with pytest.raises(FileExistsError):
         KeyFile.create(path)
+    path.unlink()
+    for use in (opened.key_for, opened.key, opened.destroy):
+        with pytest.raises(StorageError, match=r"keys' cannot be used .* restore it from a copy"):
+            use("0" * 32)
+    KeyFile.create(path)
     with pytest.raises(ValueError, match="keys need the secret"):
         EventStore.open("sqlite://", keys=path)
     for content in (b"", b'{"format":9}', b'{"format":1,"keys":{"a":{"id":"b","key":"c2VjcmV0"}}}'):
