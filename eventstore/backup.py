@@ -11,10 +11,10 @@ from msgspec.structs import replace
 
 from eventstore.append.event_ids import event_ids
 from eventstore.domain.codec import decode, encode
-from eventstore.domain.detached import is_detached
+from eventstore.domain.detached import EventsArchived, EventsRestored, is_detached
 from eventstore.domain.events import Recorded, ToolApproved, ToolPending, UnknownEvent
 from eventstore.domain.fingerprint import parse
-from eventstore.domain.redaction import SALT_BYTES, is_marker, marker_digest
+from eventstore.domain.redaction import SALT_BYTES, PayloadsRedacted, is_marker, marker_digest
 from eventstore.errors import VersionConflict
 from eventstore.storage.interface import Append, Draft
 
@@ -74,6 +74,12 @@ class StoredEvent(NamedTuple):
     stored: UnknownEvent | None = None
 
     @property
+    def needs_another(self) -> bool:
+        """Whether it records what was done to another event, or is a marker, which has a record."""
+        event = self.stored or self.recorded.event
+        return event.tag in _RECORDS or (type(event) is UnknownEvent and is_marker(event.payload))
+
+    @property
     def draft(self) -> Draft:
         """The event as it is stored again; its id counts as one that a caller gave."""
         recorded = self.recorded
@@ -93,6 +99,9 @@ class StoredEvent(NamedTuple):
             # A marker has the digest of what it stands for, which cannot be salted anew.
             salt=b"" if is_marker(payload) else urandom(SALT_BYTES),
         )
+
+
+_RECORDS = frozenset({PayloadsRedacted.tag, EventsArchived.tag, EventsRestored.tag})
 
 
 def _brings_arguments(event: Any) -> bool:
@@ -166,7 +175,7 @@ def restore_events(store: _Store, events: Sequence[StoredEvent]) -> None:
 
     Raises:
         ValueError: an id of an event, or a fingerprint, cannot be one; or a payload is what an
-            archive leaves of one, and nobody could read the conversation.
+            archive leaves of one, with which the conversation could not be read.
         VersionConflict: the conversation is at another version; nothing was written.
         EventStoreError: nothing was written.
     """

@@ -379,10 +379,10 @@ RECORD = {"by": "eve", "payloads": [{"version": 2, "marker": "a" * 32}]}
         ({"tag": "other", "event": LEFT}, "version 3 of conversation 'one' is in an archive"),
     ],
 )
-def test_a_redaction_that_is_not_whole_is_told(
+def test_a_redaction_without_its_record_is_named(
     url: str, change: dict[str, Any], complaint: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`restore` says what `verify` would; what nobody could read is refused."""
+    """`restore` says what `verify` would; what no reader could read is refused."""
     assert app.run(["export", "one", "--url", url, "-o", "run.jsonl"]) == 0
     lines = [json.loads(line) for line in Path("run.jsonl").read_bytes().splitlines()[:3]]
     Path("run.jsonl").write_text("\n".join(map(json.dumps, [*lines[:2], {**lines[2], **change}])))

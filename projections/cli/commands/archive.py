@@ -12,14 +12,7 @@ from typing import IO, Annotated, TypeAlias
 import msgspec
 import typer
 
-from eventstore import (
-    EventsArchived,
-    EventsRestored,
-    EventStore,
-    PayloadsRedacted,
-    Recorded,
-    UnknownEvent,
-)
+from eventstore import EventsArchived, EventStore, Recorded
 from eventstore.backup import (
     StoredEvent,
     archived_event,
@@ -28,7 +21,6 @@ from eventstore.backup import (
     stored_events,
 )
 from eventstore.backup import backup as copy_store
-from eventstore.domain.stand_ins import stand_in_prefix
 from projections.cli.commands.retain import archive_form
 from projections.cli.options import (
     URL,
@@ -91,8 +83,6 @@ Archive = Annotated[
         metavar="FILE", parser=_regular_file, help="A file that `export` or `retain` has written."
     ),
 ]
-_RECORDS = frozenset({PayloadsRedacted.tag, EventsArchived.tag, EventsRestored.tag})
-"""The tags of the events that say what was done to others."""
 
 
 def export(
@@ -233,7 +223,7 @@ class _Restore:
         restore_events(self._store, new)
         known += [each.recorded.event_id for each in new]
         self.added += len(new)
-        if any(map(_tells_of_others, new)):
+        if any(each.needs_another for each in new):
             self._to_verify.add(name)
 
     def damage(self) -> str | None:
@@ -259,14 +249,6 @@ class _Restore:
             )
         self.skipped += 1
         return True
-
-
-def _tells_of_others(event: StoredEvent) -> bool:
-    """Return whether it records what was done to others, or stands for what was there."""
-    stored = event.stored or event.recorded.event
-    if stored.tag in _RECORDS:
-        return True
-    return isinstance(stored, UnknownEvent) and stand_in_prefix(stored.payload) is not None
 
 
 def _batches(events: Iterable[StoredEvent]) -> Iterator[list[StoredEvent]]:
