@@ -404,7 +404,7 @@ def test_verify_names_a_stored_seal_that_was_changed(path: Path) -> None:
 def test_identifiers_of_a_payload_that_is_gone_are_those_that_were_sealed(
     path: Path, note: str
 ) -> None:
-    """They are proven one by one; what a marker says without a proof is told."""
+    """Each identifier is proven; what a marker says without a proof is told."""
     with EventStore.open(f"sqlite:///{path}") as store:
         store.redact("newest", by="mia", whole=True)
     assert [each.unproven for each in checked(path, note).lanes] == [()]
