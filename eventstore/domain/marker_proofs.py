@@ -11,13 +11,18 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import msgspec
 
+from eventstore.domain.codec import decode
+from eventstore.domain.events import SCHEMAS, UnknownEvent
 from eventstore.domain.json_types import is_json_object
 from eventstore.domain.member_tree import (
     MISSING,
+    Path,
     is_salt,
     opened,
     proof_again,
@@ -33,6 +38,7 @@ from eventstore.domain.redaction import (
     left_of,
     members_proof,
 )
+from eventstore.errors import UnhashableArguments
 
 Place = tuple[str, ...]
 
@@ -71,7 +77,12 @@ PLACES: dict[str, dict[str, Place]] = {
 _OTHERWISE: dict[tuple[str, str], object] = {("rejected", "word"): "human"}
 """What an event says that has no such member, where that is not what a marker says."""
 
-_DEFAULTS = {each.name: each.default for each in msgspec.structs.fields(Marker)}
+_DEFAULTS: dict[str, Any] = {each.name: each.default for each in msgspec.structs.fields(Marker)}
+
+_OF_FORM = {"redacted", "nonce", "fingerprint", "members", "kept", "edited"}
+"""The members of a marker that are no identifiers."""
+
+_NONCE = re.compile("[0-9a-f]{32}")
 
 _EDITS = {"approved": "edited_call", "running": "arguments"}
 """Tag to the member that replaces the arguments of a call."""
@@ -104,51 +115,106 @@ def proof_after(tag: str, marker: Marker, left: bytes | None) -> Any:
     return opened(kept, proof_again(kept, before, _identifiers_in(tag, kept)))
 
 
-def proven(tag: str, marker: Marker) -> Proven | None:
+def proven(tag: str, schema: int, marker: Marker) -> Proven | None:
     """Return what a marker proves; None for one that is not as the library writes it."""
     left = left_of(marker)
-    if marker.members is msgspec.UNSET:
-        named = [name for name in PLACES.get(tag, ()) if getattr(marker, name) != _DEFAULTS[name]]
-        return Proven(None, tuple(named) if left is None else ("",))
-    if len(marker.redacted) != 2 * SALTED_DIGEST_BYTES:
+    places = PLACES.get(tag, {}) if left is None and _is_known(tag, schema) else {}
+    if not _has_form(marker, places):
         return None
+    if marker.members is msgspec.UNSET:
+        named = [name for name in places if getattr(marker, name) != _DEFAULTS[name]]
+        return Proven(None, tuple(named) if left is None else ("",))
     try:
         proof = members_proof(marker)
-        return _of_identifiers(tag, marker, proof) if left is None else _of_part(left, proof)
-    except (ValueError, RecursionError):  # the errors of msgspec are ValueErrors
+        if left is None:
+            return _of_identifiers(tag, places, marker, proof)
+        return _of_part(tag, schema, marker, left, proof)
+    except (ValueError, RecursionError, UnhashableArguments):  # those of msgspec are ValueErrors
         return None
 
 
-def _of_part(left: bytes, proof: Any) -> Proven | None:
+def _is_known(tag: str, schema: int) -> bool:
+    """Return whether this version reads events of a tag and schema."""
+    return 1 <= schema <= SCHEMAS.get(tag, 0)
+
+
+def _has_form(marker: Marker, places: Mapping[str, Place]) -> bool:
+    """Return whether a marker holds nothing but what the library writes for its event."""
+    others = _DEFAULTS.items() - {(name, _DEFAULTS[name]) for name in {*places, *_OF_FORM}}
+    if any(getattr(marker, name) != default for name, default in others):
+        return False
+    if marker.nonce is not None and not _NONCE.fullmatch(marker.nonce):
+        return False
+    if marker.members is msgspec.UNSET:
+        return True
+    is_salted = len(marker.redacted) == 2 * SALTED_DIGEST_BYTES
+    try:
+        return is_salted and msgspec.json.encode(members_proof(marker)) == bytes(marker.members)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _of_part(tag: str, schema: int, marker: Marker, left: bytes, proof: Any) -> Proven | None:
     if msgspec.json.encode(msgspec.json.decode(left)) != left:
         return None  # of two members of one name, others may read the other one
-    root, unproven = root_from(left, proof), list[str]()
+    root, unproven, missing = root_from(left, proof), list[str](), set[str]()
     for path, value in shown(left, proof):
-        if value is MISSING and path not in FORMS:
-            return None
-        if value is not MISSING and value != REDACTED:
+        if value is MISSING:
+            missing.add(str(path[0]) if len(path) == 1 else "")
+        elif value != REDACTED:
             if REDACTED.encode() not in msgspec.json.encode(value):
                 return None
-            unproven.append(path)
-    return Proven(root, tuple(unproven))
+            unproven.append(_text_of(path))
+    if _is_known(tag, schema):
+        event: Any = decode(tag, schema, left)
+        is_read = type(event) is not UnknownEvent and _has_identifiers(tag, proof)
+        if not is_read or marker.fingerprint not in (None, _fingerprint(event)):
+            return None
+        left_out = missing - {*FORMS} or (missing and {*FORMS} & msgspec.json.decode(left).keys())
+        return None if left_out else Proven(root, tuple(unproven))
+    return None if missing or marker.fingerprint is not None else Proven(root, tuple(unproven))
 
 
-def _of_identifiers(tag: str, marker: Marker, proof: Any) -> Proven | None:
-    left: dict[str, Any] = {}
-    unproven: list[str] = []
-    edit = _EDITS.get(tag)
-    if is_json_object(proof) and marker.edited != (edit in proof):
+def _text_of(path: Path) -> str:
+    """Return a path as it is written: `parts[0].text`."""
+    steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
+    return "".join(steps).removeprefix(".")
+
+
+def _has_identifiers(tag: str, proof: Any) -> bool:
+    """Return whether all identifiers that a payload had are left of it."""
+    nodes = [_at(proof, place) for place in PLACES.get(tag, {}).values()]
+    return all(node in (MISSING, "") or is_salt(node) for node in nodes)
+
+
+def _fingerprint(event: Any) -> str | None:
+    """Return that of the arguments which an event brings; None where it brings none."""
+    call = getattr(event, "call", None) or getattr(event, "edited_call", None)
+    return None if call is None else call.digest().hex()
+
+
+def _of_identifiers(
+    tag: str, places: Mapping[str, Place], marker: Marker, proof: Any
+) -> Proven | None:
+    if marker.fingerprint is not None:
         return None
-    for name, place in PLACES.get(tag, {}).items():
+    edit = _EDITS.get(tag)
+    if not is_json_object(proof):  # of an encrypted payload
+        names = (*places, "edited") if edit else tuple(places)
+        return Proven(root_from(b"{}", proof), names)
+    if marker.edited != (edit in proof):
+        return None
+    left: dict[str, Any] = {}
+    for name, place in places.items():
         value, node = getattr(marker, name), _at(proof, place)
         if node is MISSING:
             if value != _OTHERWISE.get((tag, name), _DEFAULTS[name]):
                 return None
-        elif is_salt(node):
+        elif not is_salt(node):
+            return None
+        else:
             _put(left, place, value)
-        elif value != _DEFAULTS[name]:
-            unproven.append(name)
-    return Proven(root_from(msgspec.json.encode(left), proof), tuple(unproven))
+    return Proven(root_from(msgspec.json.encode(left), proof), ())
 
 
 def _identifiers_in(tag: str, payload: bytes) -> bytes | None:

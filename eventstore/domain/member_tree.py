@@ -102,13 +102,17 @@ def root_from(left: bytes | None, proof: Any) -> bytes:
     return _root(_value(left), proof, MOST_LEVELS)
 
 
-def shown(left: bytes, proof: Any) -> list[tuple[str, Any]]:
+Path = tuple[str | int, ...]
+"""Names and places that lead to a value."""
+
+
+def shown(left: bytes, proof: Any) -> list[tuple[Path, Any]]:
     """Return what is shown in the place of something else, with its path.
 
     It is what is left of a text around a part that is gone, and the like; `MISSING` where nothing
-    is shown. "" is the path of the whole payload.
+    is shown.
     """
-    return list(_shown(_value(left), proof, ""))
+    return list(_shown(_value(left), proof, ()))
 
 
 def _value(json: bytes | None) -> Any:
@@ -187,14 +191,13 @@ def _root(left: Any, proof: Any, levels: int) -> bytes:
     raise ValueError("the proof has not the form of what is left")
 
 
-def _shown(left: Any, proof: Any, path: str) -> Iterator[tuple[str, Any]]:
+def _shown(left: Any, proof: Any, path: Path) -> Iterator[tuple[Path, Any]]:
     if is_json_list(left) and is_json_list(proof):
         for place, (item, inner) in enumerate(zip(left, proof, strict=True)):
-            yield from _shown(item, inner, f"{path}[{place}]")
+            yield from _shown(item, inner, (*path, place))
     elif is_json_object(left) and is_json_object(proof):
         for name, inner in proof.items():
-            at = f"{path}.{name}" if path else name
-            yield from _shown(left.get(name, MISSING), inner, at)
+            yield from _shown(left.get(name, MISSING), inner, (*path, name))
     elif not is_salt(proof):
         yield path, left
 

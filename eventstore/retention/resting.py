@@ -120,7 +120,7 @@ class _Examined:
         self.payloads.append(
             DetachedPayload(
                 row.version,
-                detached(digest, stored_members(event.tag, payload, row.salt).root),
+                detached(digest, stored_members(event.tag, row.schema, payload, row.salt).root),
                 None if mark is None else bytes(mark),
                 forgets=len(digest) == SALTED_DIGEST_BYTES,
                 begins=row.begins is not None,

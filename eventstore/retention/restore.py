@@ -48,6 +48,7 @@ def restore_archive(
     if archives is None:
         raise StorageError(f"{session.storage!r} keeps no archives: open a SQL database")
     conversations = events = 0
+    place = str(path.resolve())
     for name, lines in groupby(form.read(path), lambda line: line.conversation_id):
         there = archives.find(name)
         if there is None:
@@ -55,12 +56,13 @@ def restore_archive(
         try:
             events += _restore(session, archives, there, lines, by)
         except ValueError as error:
+            if there.place != place and Path(there.place).is_file():
+                continue  # it came back from here, and was archived there since
             raise ValueError(
                 f"{path}: {error}; this conversation was not restored: look for a whole copy of "
                 f"{there.place}"
             ) from error
         conversations += 1
-    place = str(path.resolve())
     missing = next((each for each in archives.list() if each.place == place), None)
     if missing is not None:
         raise ValueError(

@@ -40,7 +40,8 @@ class Markers:
             marker, tag = parsed_marker(stored), _text(row.tag)
             sound = (
                 marker is not None
-                and proven(tag, marker) is not None
+                and isinstance(row.schema, int)
+                and proven(tag, row.schema, marker) is not None
                 and _has_its_fingerprint(row, stored, marker)
             )
             self._found[row.conversation, row.version] = marker_digest(stored) if sound else None

@@ -8,7 +8,7 @@ from eventstore.domain.member_tree import root_of
 from eventstore.domain.redaction import is_marker, parsed_marker
 
 
-def stored_members(tag: str, payload: object, salt: object) -> Proven:
+def stored_members(tag: str, schema: object, payload: object, salt: object) -> Proven:
     """Return the root over the members of a payload, or of what was left of it."""
     if not isinstance(payload, bytes | bytearray):
         return Proven(None, ())
@@ -16,6 +16,6 @@ def stored_members(tag: str, payload: object, salt: object) -> Proven:
     if isinstance(salt, bytes | bytearray):
         return Proven(root_of(stored, bytes(salt)), ())
     if salt is None and is_marker(stored):
-        marker = parsed_marker(stored)
-        return (None if marker is None else proven(tag, marker)) or Proven(None, ())
+        marker, number = parsed_marker(stored), schema if isinstance(schema, int) else 0
+        return (None if marker is None else proven(tag, number, marker)) or Proven(None, ())
     return Proven(detached_members(stored) if salt is None else None, ())

@@ -8,7 +8,7 @@ the lists of decisions; and what else the manifest says. It counts nothing as pr
 import json
 import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from hashlib import blake2b, sha256
 from pathlib import Path
@@ -25,6 +25,7 @@ DECIDED = {"approved", "rejected", "completed", "failed", "redacted", "archived"
 GONE = "[redacted]"
 FORMS = {"native", "provider", "exact", "results"}
 DIGEST = 32  # bytes
+LEVELS = 32  # how deep the tree over members is
 CALL = {"call_id": "call_id", "attempt": "attempt", "duration": "duration"}
 PLACES = {
     "running": CALL,
@@ -73,10 +74,13 @@ def is_object(value: Any) -> TypeGuard[dict[str, Any]]:
     return isinstance(value, dict)
 
 
-def members_of(left: Any, proof: Any, shown: list[Any], levels: int = 32) -> bytes:
+def members_of(
+    left: Any, proof: Any, shown: list[Any], levels: int = LEVELS, *, gone: bool = False
+) -> bytes:
     """Return the root over the members of a payload, from what is left of it and its proof.
 
-    What is left and not proven goes to `shown`.
+    What is left and not proven goes to `shown`. Only where all else is `gone` may members be
+    missing in others.
     """
     if isinstance(proof, str):
         if re.fullmatch("[0-9a-f]{64}", proof):
@@ -92,14 +96,16 @@ def members_of(left: Any, proof: Any, shown: list[Any], levels: int = 32) -> byt
         proof = dict(zip(left, inner, strict=True)) if is_object(left) else inner
     if is_list(proof) and is_list(left):
         pairs = zip(left, proof, strict=True)
-        digests = (members_of(*each, shown, levels - 1) for each in pairs)
+        digests = (members_of(*each, shown, levels - 1, gone=gone) for each in pairs)
         return sha256(b"\5" + b"".join(digests)).digest()
     if not (is_object(proof) and is_object(left)) or left.keys() - proof.keys():
         raise ValueError("its proof does not have the form of what is left")
     over = sha256(b"\6")
     for name, each in proof.items():
+        if name not in left and levels < LEVELS and not gone:
+            raise ValueError("members are missing in what is left of it")
         over.update(len(name.encode()).to_bytes(4, "big") + name.encode())
-        over.update(members_of(left.get(name, ...), each, shown, levels - 1))
+        over.update(members_of(left.get(name, ...), each, shown, levels - 1, gone=gone))
     return over.digest()
 
 
@@ -110,25 +116,44 @@ def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return members
 
 
-def identifiers_of(tag: str, marker: dict[str, Any], proof: Any) -> dict[str, Any]:
+def identifiers_of(tag: str, marker: dict[str, Any], proof: dict[str, Any]) -> dict[str, Any]:
     """Return what a marker has kept of a payload that is gone as a whole, at its places."""
     left: dict[str, Any] = {}
-    if is_object(proof) and (EDITS.get(tag) in proof) != bool(marker.get("edited")):
+    if (EDITS.get(tag) in proof) != bool(marker.get("edited")):
         raise ValueError("it does not say whether arguments were edited")
     for name, place in PLACES.get(tag, {}).items():
         *outer, last = place.split(".")
-        node, holder = proof, left
-        for step in (*outer, last):
-            node = node.get(step) if is_object(node) else node if isinstance(node, str) else None
-        if node is None and name in marker and (tag, marker[name]) != ("rejected", "human"):
-            raise ValueError(f"it says a {name} that it did not have")
-        if isinstance(node, str) and len(node) < 2 * DIGEST:
+        if (node := node_at(proof, (*outer, last))) is None:
+            if name in marker and (tag, marker[name]) != ("rejected", "human"):
+                raise ValueError(f"it says a {name} that it did not have")
+        elif len(node) != DIGEST:  # in hex a salt has as many digits as a digest has bytes
+            raise ValueError(f"its {name} is not proven")
+        else:
+            holder = left
             for step in outer:
                 holder = holder.setdefault(step, {})
             holder[last] = marker.get(name, DEFAULTS.get(name))
-        elif node is not None and name in marker:
-            raise ValueError(f"its {name} is not proven")
     return left
+
+
+def node_at(proof: Any, place: Iterable[str]) -> str | None:
+    """Return the salt or the digest that a proof has for a place, None if it has none."""
+    for step in place:
+        proof = proof.get(step) if is_object(proof) else proof
+    return proof if isinstance(proof, str) else None
+
+
+def check_part(tag: str, kept: Any, proof: Any) -> None:
+    """Refuse what a redaction of a part does not leave: it keeps identifiers, and all members."""
+    for place in PLACES.get(tag, {}).values():
+        node = node_at(proof, place.split("."))
+        if node is not None and len(node) != DIGEST:
+            raise ValueError(f"its {place} is not proven")
+    missing = proof.keys() - kept.keys() if is_object(proof) and is_object(kept) else set[str]()
+    if missing - FORMS or (missing and (FORMS & kept.keys() or "." in tag)):
+        raise ValueError("members are missing in what is left of it")
+    if tag == "message" and not is_list(kept.get("parts")):
+        raise ValueError("it is no message any more")
 
 
 def value_of(payload: str) -> Any:
@@ -268,27 +293,45 @@ class More:
 
     def left(self, place: str, marker: dict[str, Any], leaf: dict[str, Any]) -> Any:
         """Check what is left of a payload by the members that are sealed; return it."""
-        kept, shown, proof = marker.get("kept", ...), list[Any](), marker.get("members")
-        left = identifiers_of(leaf["tag"], marker, proof) if kept is Ellipsis and proof else kept
+        tag, kept = leaf["tag"], marker.get("kept", ...)
         if "members" not in marker or leaf["members"] is None:
             if kept is not Ellipsis:
                 self.faults.append(f"{place}what is left of it is proven by nothing")
-        elif members_of(left, proof, shown).hex() != leaf["members"]:
-            self.faults.append(f"{place}what is left of it is not what was sealed")
-        elif is_object(kept) and is_object(proof) and proof.keys() - kept.keys() - FORMS:
-            self.faults.append(f"{place}members are missing in what is left of it")
-        shown = [each for each in shown if each is not Ellipsis and each != GONE]
-        if any(GONE not in json.dumps(each) for each in shown):
-            self.faults.append(f"{place}what is left of it shows what is not proven")
-        elif shown:
-            self.said.append(f"not proven: {place}what is left of {len(shown)} of its texts")
+        elif kept is not Ellipsis:
+            self.part(place, tag, kept, marker["members"], leaf["members"])
+        else:
+            self.identifiers(place, tag, marker, leaf["members"])
         if kept is not Ellipsis:
             return kept
         content = {"call_id": marker.get("call_id")}
         refused = {"reason": GONE, "source": marker.get("word") or GONE}
         if marker.get("edited"):
             content["edited_call"] = GONE
-        return content | refused if leaf["tag"] == "rejected" else content
+        return content | refused if tag == "rejected" else content
+
+    def part(self, place: str, tag: str, kept: Any, proof: Any, root: str) -> None:
+        """Check a part of a payload."""
+        shown = list[Any]()
+        check_part(tag, kept, proof)
+        if members_of(kept, proof, shown).hex() != root:
+            self.faults.append(f"{place}what is left of it is not what was sealed")
+        shown = [each for each in shown if each is not Ellipsis and each != GONE]
+        if any(GONE not in json.dumps(each) for each in shown):
+            self.faults.append(f"{place}what is left of it shows what is not proven")
+        elif shown:
+            self.said.append(f"not proven: {place}what is left of {len(shown)} of its texts")
+
+    def identifiers(self, place: str, tag: str, marker: dict[str, Any], root: str) -> None:
+        """Check what is left of a payload that is gone as a whole."""
+        proof = marker["members"]
+        if is_object(proof):
+            left = identifiers_of(tag, marker, proof)
+            if members_of(left, proof, [], gone=True).hex() != root:
+                self.faults.append(f"{place}its identifiers are not those that were sealed")
+        elif proof != root:
+            self.faults.append(f"{place}what is left of it is not what was sealed")
+        elif tag in PLACES:
+            self.said.append(f"not proven: {place}its identifiers; it was encrypted")
 
     def decision(self, leaf: dict[str, Any], content: dict[str, Any] | None) -> None:
         """Keep what `decisions.json` has to say of an event."""

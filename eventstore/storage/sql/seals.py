@@ -212,7 +212,7 @@ def _sealed(row: Sequence[Any]) -> SealedRow:
     digest = stored_digest(payload, salt, mark)
     if digest is not None and len(digest) == SALTED_DIGEST_BYTES:
         mark = None  # the digest covers it
-    members = stored_members(str(_text(tag)), payload, salt)
+    members = stored_members(str(_text(tag)), schema, payload, salt)
     return SealedRow(
         position,
         _text(tenant),

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import sqlite3
 from collections.abc import Callable, Collection
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 from support.careful_forger import forging
 
 from eventstore import EventStore
 from eventstore.domain.fingerprint import digest
+from eventstore.domain.marker_proofs import proof_for
+from eventstore.domain.redaction import REDACTED, partial_marker
 from eventstore.seals import (
     BadNote,
     Checked,
@@ -24,6 +29,7 @@ from eventstore.seals import (
     check,
     prove,
 )
+from eventstore.storage.chain import payload_digest
 from eventstore.testing import message
 
 KEY = SigningKey("example.com/agents", bytes(range(32)))
@@ -412,3 +418,42 @@ def test_identifiers_of_a_payload_that_is_gone_are_those_that_were_sealed(
         edit("payload", "replace(payload, 'refund', 'refuse')", 17)(file)
     assert "its marker of a redaction is not as the library writes it" not in problems(path)
     assert found(checked(path, note)) == [("changed", 8, 19)]
+
+
+HIDDEN: dict[str, tuple[int, Callable[[dict[str, Any]], Any]]] = {
+    "an event of the library that no version can read": (18, lambda _: REDACTED),
+    "an identifier": (18, lambda event: {**event, "call_id": REDACTED}),
+    "a member of a result": (19, lambda event: {**event, "response": _less(event["response"])}),
+    "a member": (18, lambda event: {"call_id": event["call_id"]}),
+}
+
+
+def _less(response: dict[str, Any]) -> dict[str, Any]:
+    return {**response, "result": {}}
+
+
+@pytest.mark.parametrize("name", HIDDEN)
+def test_a_forged_redaction_hides_nothing_silently(path: Path, note: str, name: str) -> None:
+    """A writer makes a marker with a true proof, and records it, as a redaction does."""
+    position, hide = HIDDEN[name]
+    with closing(sqlite3.connect(path)) as file, file:
+        tag, payload, salt = file.execute(
+            "SELECT tag, payload, salt FROM toolledger_events WHERE position = ?",
+            (position,),
+        ).fetchone()
+        left = msgspec.json.encode(hide(json.loads(payload)))
+        proof = proof_for(tag, payload.encode(), salt, left)
+        digest = payload_digest(payload.encode(), salt, _fingerprint_at(file, position))
+        marker = partial_marker(digest, left, bytes(16), proof)
+        file.execute(
+            "UPDATE toolledger_events SET payload = ?, salt = NULL, fingerprint = NULL "
+            "WHERE position = ?",
+            (marker.decode(), position),
+        )
+    assert "its marker of a redaction is not as the library writes it" in problems(path)
+    assert found(checked(path, note)) == [("changed", 8, 19)]
+
+
+def _fingerprint_at(file: sqlite3.Connection, position: int) -> bytes | None:
+    row = "SELECT fingerprint FROM toolledger_events WHERE position = ?"
+    return file.execute(row, (position,)).fetchone()[0]  # type: ignore[no-any-return]
