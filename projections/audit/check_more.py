@@ -152,7 +152,7 @@ def check_part(tag: str, kept: Any, proof: Any) -> None:
     missing = proof.keys() - kept.keys() if is_object(proof) and is_object(kept) else set[str]()
     if missing - FORMS or (missing and (FORMS & kept.keys() or "." in tag)):
         raise ValueError("members are missing in what is left of it")
-    if tag == "message" and not is_list(kept.get("parts")):
+    if tag == "message" and not is_list(kept.get("parts", [])):
         raise ValueError("it is no message any more")
 
 

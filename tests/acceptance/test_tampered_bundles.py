@@ -466,3 +466,12 @@ def test_the_root_over_members_is_that_of_the_library(payload: str) -> None:
     salt = bytes(range(16))
     assert more["is_root"](payload, salt.hex(), root_of(payload.encode(), salt).hex())
     assert not more["is_root"](payload, salt.hex(), root_of(b"{}", salt).hex())
+
+
+def test_a_message_without_parts_is_one() -> None:
+    """Such are those that give back results; a text in the place of the parts is a fault."""
+    role, check_part = {"role": "0" * 32}, more["check_part"]
+    back = {"role": "user", "results": "[redacted]"}
+    check_part("message", back, {**role, "results": "1" * 64})
+    with pytest.raises(ValueError, match="no message"):
+        check_part("message", {"role": "user", "parts": "[redacted]"}, role)
