@@ -144,7 +144,7 @@ def test_a_secret_is_in_no_representation() -> None:
     """A new key has a good name, and its text is all that has the secret."""
     key = SigningKey.generate("example.com/agents")
     assert SigningKey.parse(key.secret_text()).verifier == key.verifier
-    secret = key.secret_text().rpartition("+")[2]
+    secret = key.secret_text().split("+", 4)[4]
     assert secret not in repr(key)
     for name in ("", "a b", "a+b", "a\u2003b", "a\nb"):
         with pytest.raises(BadKey, match="the name of a key"):
