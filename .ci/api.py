@@ -48,6 +48,7 @@ MODULES = (
     "eventstore.integrations.strands",
     "eventstore.migrate",
     "eventstore.providers",
+    "eventstore.seals",
     "eventstore.testing",
     "projections",
 )

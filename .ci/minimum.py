@@ -20,6 +20,7 @@ NOT_FOR_USERS = {
     "test-browser",
     "test-cluster",
     "test-integrations",
+    "test-seals",
 }
 _FLOOR = re.compile(r"(?P<name>[A-Za-z0-9._-]+)(?:\[[^]]*\])?\s*>=\s*(?P<version>[0-9][0-9.]*)")
 

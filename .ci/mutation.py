@@ -99,7 +99,10 @@ SAME = {
     ): "a storage answers each request",
     (
         "eventstore/append/staging.py",
-        "for given, event_id, occurred_at in zip(events, event_ids, all_times, strict=True):",
+        (
+            "for given, event_id, occurred_at, salt in zip("
+            "events, event_ids, all_times, salts, strict=True):"
+        ),
         "True -> False",
     ): "each event has an id and a time, or was refused before",
     ("eventstore/append/known_states.py", "self._keep(state)", "self._keep(state) -> nothing"): (
@@ -135,8 +138,8 @@ SAME = {
     ): "the last event, taken in again, is illegal or says the same",
     (
         "eventstore/storage/sql/lane_counters.py",
-        "self._written.note_end(lane, heads[lane])",
-        "self._written.note_end(lane, heads[lane]) -> nothing",
+        "self._written.note_end(lane, int(head))",
+        "self._written.note_end(lane, int(head)) -> nothing",
     ): "SQLite locks its only lane by itself; tests of the servers notice it",
     ("eventstore/storage/sql/storage.py", "connections.in_transaction = False", "False -> True"): (
         "the next append first rolls back a transaction that is not there"

@@ -25,6 +25,9 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 OLDEST = "3.11"
 """The Python of the lowest versions."""
 
+NEWEST = "3.14"
+"""The newest Python that is released."""
+
 QUICK = ("-m", "not server and not slow", "-n", "auto")
 
 INTEGRATIONS = ("tests/integrations", "tests/browser")
@@ -164,6 +167,13 @@ def cluster(session: nox.Session) -> None:
     """Test a cluster of PostgreSQL that fails over, in network namespaces, as root."""
     _install(session, "test-cluster")
     _pytest(session, "tests/torture/test_cluster.py")
+
+
+@nox.session(python=NEWEST)
+def seals(session: nox.Session) -> None:
+    """Have seals checked by a program of others, on a Python that it runs on."""
+    _install(session, "test-seals")
+    _pytest(session, "tests/unit/seals/test_other_programs.py")
 
 
 @nox.session(name="python", python=["3.11", "3.12", "3.13", "3.14", "3.15"])

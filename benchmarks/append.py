@@ -69,11 +69,11 @@ def commits(connection: Any, rows: list[bare.Row]) -> None:
         execute("COMMIT")
 
 
-def appends(connection: Any, rows: list[bare.Row]) -> None:
-    """Do it with the library's statement; see `bare.appended_row`."""
+def appends(connection: Any, rows: list[tuple[str, bare.Row]]) -> None:
+    """Do it with the library's statement; see `bare.appended`."""
     execute = connection.cursor().execute
-    for row in rows:
-        execute(bare.APPEND, row)
+    for statement, row in rows:
+        execute(statement, row)
 
 
 class Times(NamedTuple):
@@ -104,11 +104,11 @@ def measure(*, memory: bool, rounds: int, calls: int) -> list[Times]:
                 first, *rest = rows[number * events : (number + 1) * events]
                 chat = begin(store, number)
                 commits(connection, [first])
-                appends(prepared, [bare.appended_row(first)])
+                appends(prepared, [bare.appended(first)])
                 works = (
                     partial(lifecycles, chat, calls),
                     partial(commits, connection, rest),
-                    partial(appends, prepared, list(map(bare.appended_row, rest))),
+                    partial(appends, prepared, list(map(bare.appended, rest))),
                 )
                 times.append(Times(*in_turn(clock(memory=memory), *works, first=number)))
         connection.close()

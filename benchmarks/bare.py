@@ -13,7 +13,7 @@ from measure import driver
 
 from eventstore import EventStore
 from eventstore.storage.sqlite.backend import Sqlite
-from eventstore.storage.sqlite.single_statement import definitions, statement
+from eventstore.storage.sqlite.single_statement import definitions, statements
 
 Row = tuple[Any, ...]
 
@@ -21,16 +21,16 @@ PRAGMAS = ("synchronous=FULL", "mmap_size=0", "foreign_keys=ON")
 ADVANCE = "UPDATE toolledger_lanes SET position=? WHERE lane = ? AND position = ?"
 COLUMNS = (
     "lane, position, conversation, version, event_id, recorded_at, occurred_at, tag, schema, "
-    "fingerprint, chain, payload"
+    "fingerprint, chain, payload, salt"
 )
 TAG, FINGERPRINT = 7, 9
-INSERT = f"INSERT INTO toolledger_events ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+INSERT = f"INSERT INTO toolledger_events ({COLUMNS}) VALUES ({', '.join('?' * 13)})"
 INDEX = (
     "INSERT INTO toolledger_fingerprints (lane, fingerprint, conversation, version) "
     "VALUES (?, ?, ?, ?)"
 )
-DEFINITIONS, APPEND = definitions(Sqlite.null), statement()
-"""The library's statement for one event, and what it needs on the connection."""
+DEFINITIONS = definitions(Sqlite.null, compared=False)
+"""What the library's statement for one event needs on the connection."""
 READ = (
     "SELECT position, conversation, version, event_id, recorded_at, occurred_at, tag, schema, "
     "fingerprint, payload FROM toolledger_events"
@@ -69,9 +69,10 @@ def index_row(row: Row) -> Row:
     return row[0], row[FINGERPRINT], row[2], row[3]
 
 
-def appended_row(row: Row) -> Row:
-    """Return the row as `APPEND` takes it: see `Backend.null`, and whether it is indexed."""
-    return (*("" if value is None else value for value in row), 1 if is_indexed(row) else 0)
+def appended(row: Row) -> tuple[str, Row]:
+    """Return the library's statement for an event, and the row for it; see `Backend.null`."""
+    statement = statements(compared=False)[is_indexed(row)]
+    return statement, tuple("" if value is None else value for value in row)
 
 
 def is_indexed(row: Row) -> bool:

@@ -53,17 +53,17 @@ from support.workers import at_once
 
 SELECT = (
     "SELECT lane, position, conversation, version, event_id, recorded_at, occurred_at, tag, "
-    "{schema}, fingerprint, chain, payload FROM toolledger_events ORDER BY lane, position"
+    "{schema}, fingerprint, chain, payload, salt FROM toolledger_events ORDER BY lane, position"
 )
 INSERT = (
     "INSERT INTO toolledger_events (lane, position, conversation, version, event_id, recorded_at, "
-    "occurred_at, tag, {schema}, fingerprint, chain, payload) VALUES "
-    "(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"
+    "occurred_at, tag, {schema}, fingerprint, chain, payload, salt) VALUES "
+    "(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"
 )
 
 COPY = (
     "COPY toolledger_events (lane, position, conversation, version, event_id, recorded_at, "
-    "occurred_at, tag, schema, fingerprint, chain, payload) FROM STDIN (FORMAT BINARY)"
+    "occurred_at, tag, schema, fingerprint, chain, payload, salt) FROM STDIN (FORMAT BINARY)"
 )
 TYPES = [
     "int4",
@@ -78,6 +78,7 @@ TYPES = [
     "bytea",
     "bytea",
     "text",
+    "bytea",
 ]
 
 Seconds = list[tuple[float, ...]]

@@ -35,7 +35,7 @@ def main() -> None:
         __file__,
         options,
         [
-            Figure("on disk / payload alone", size / payload, "times", 1.7),
+            Figure("on disk / payload alone", size / payload, "times", 1.8),
             Figure("on disk", size / events, "B/event"),
             Figure("payload alone", payload / events, "B/event"),
             Figure("all that stands beside it", (size - payload) / events, "B/event"),

@@ -16,6 +16,7 @@ from eventstore.attempt import Attempt, CurrentAttempt, current_attempt
 from eventstore.conversation import Conversation
 from eventstore.domain.calls import FunctionCall, FunctionResponse
 from eventstore.domain.decision_errors import ApprovalExpired, CallChanged, CallUnderWay
+from eventstore.domain.detached import EventsArchived, EventsRestored
 from eventstore.domain.events import (
     Event,
     GateAnswer,
@@ -44,6 +45,7 @@ from eventstore.domain.failure import ErrorKind, ErrorKindSet, Failure, classify
 from eventstore.domain.fingerprint import fingerprint
 from eventstore.domain.lifecycle import evolve
 from eventstore.domain.messages import Document, Image, Opaque, Part, Text
+from eventstore.domain.redaction import PayloadsRedacted, RedactedPayload
 from eventstore.domain.revision import Revision
 from eventstore.domain.statuses import (
     Approved,
@@ -57,6 +59,7 @@ from eventstore.domain.statuses import (
 from eventstore.domain.tool import Tool
 from eventstore.domain.usage import Usage
 from eventstore.errors import (
+    ConversationArchived,
     CursorLost,
     EventStoreError,
     IllegalTransition,
@@ -66,6 +69,8 @@ from eventstore.errors import (
     NonResolvedToolError,
     NotAStore,
     OutcomeUnknown,
+    RedactionRefused,
+    RuleFailed,
     SchemaTooNew,
     SilentAttempt,
     StorageError,
@@ -81,6 +86,7 @@ from eventstore.errors import (
     UsageUnknown,
     UsageUnknownWarning,
     VersionConflict,
+    WrongKey,
 )
 from eventstore.store import EventStore
 from eventstore.subscriptions.feed import Cursor, Feed
@@ -101,6 +107,7 @@ if TYPE_CHECKING:
     from eventstore.aio.conversation import AsyncConversation
     from eventstore.aio.reader import AsyncFeed, AsyncFollow
     from eventstore.aio.store import AsyncEventStore
+    from eventstore.detectors import Redact
     from eventstore.dispatch import (
         Approve,
         Ask,
@@ -144,8 +151,17 @@ if TYPE_CHECKING:
     from eventstore.provider_messages.history_import import Imported
     from eventstore.providers.to_events import Finding
     from eventstore.providers.validation import Violation, validate
+    from eventstore.redaction.erase import ErasedConversation, Erasure
+    from eventstore.redaction.redact import Redaction
     from eventstore.responses.streams import AsyncRecordedStream, RecordedStream, recording
     from eventstore.responses.usage_budget import AsyncUsageBudget, UsageBudget
+    from eventstore.retention.check import ArchiveProblem
+    from eventstore.retention.restore import Restored
+    from eventstore.retention.retain import Retention
+    from eventstore.storage.interface import Archived
+    from eventstore.subjects.key_file import KeyFile
+    from eventstore.subjects.keys import SubjectKey, SubjectKeys
+    from eventstore.subjects.secret import SubjectSecret
     from eventstore.subscriptions.conversation_cursor import ConversationCursor
     from eventstore.subscriptions.subscription import Follow, Lag
 
@@ -154,6 +170,8 @@ __all__ = [
     "ApprovalExpired",
     "Approve",
     "Approved",
+    "ArchiveProblem",
+    "Archived",
     "Ask",
     "AsyncAttempt",
     "AsyncConversation",
@@ -173,6 +191,7 @@ __all__ = [
     "ConfigError",
     "ContextOverflow",
     "Conversation",
+    "ConversationArchived",
     "ConversationCursor",
     "CurrentAttempt",
     "Cursor",
@@ -182,6 +201,8 @@ __all__ = [
     "Denial",
     "Dispatcher",
     "Document",
+    "ErasedConversation",
+    "Erasure",
     "ErrorClass",
     "ErrorEnvelope",
     "ErrorKind",
@@ -189,6 +210,8 @@ __all__ = [
     "Event",
     "EventStore",
     "EventStoreError",
+    "EventsArchived",
+    "EventsRestored",
     "Failed",
     "Failure",
     "FatalToolError",
@@ -209,6 +232,7 @@ __all__ = [
     "ImportConflict",
     "Imported",
     "InternalError",
+    "KeyFile",
     "Lag",
     "LostPlace",
     "MessageAdded",
@@ -223,6 +247,7 @@ __all__ = [
     "Outcome",
     "OutcomeUnknown",
     "Part",
+    "PayloadsRedacted",
     "Pending",
     "Price",
     "PriceTable",
@@ -231,14 +256,21 @@ __all__ = [
     "ProviderErrorKind",
     "Recorded",
     "RecordedStream",
+    "Redact",
+    "RedactedPayload",
+    "Redaction",
+    "RedactionRefused",
     "Reject",
     "Rejected",
     "Replace",
+    "Restored",
     "ResultLimits",
+    "Retention",
     "RetryClass",
     "RetryClassifier",
     "RetryPolicy",
     "Revision",
+    "RuleFailed",
     "RunEnded",
     "RunStarted",
     "RunUsage",
@@ -253,6 +285,9 @@ __all__ = [
     "StoreFull",
     "StoreReadOnly",
     "StuckLoopGuard",
+    "SubjectKey",
+    "SubjectKeys",
+    "SubjectSecret",
     "Terminate",
     "Text",
     "Tool",
@@ -289,6 +324,7 @@ __all__ = [
     "UsageUnknownWarning",
     "VersionConflict",
     "Violation",
+    "WrongKey",
     "classify",
     "compose_gates",
     "current_attempt",
@@ -321,6 +357,8 @@ _LAZY = {
     "Defer": "eventstore.dispatch",
     "Denial": "eventstore.policies.gates",
     "Dispatcher": "eventstore.dispatch",
+    "ErasedConversation": "eventstore.redaction.erase",
+    "Erasure": "eventstore.redaction.erase",
     "ErrorClass": "eventstore.domain.error_codes",
     "ErrorEnvelope": "eventstore.agent_errors.error_envelope",
     "FatalToolError": "eventstore.policies.termination",
@@ -332,6 +370,7 @@ _LAZY = {
     "GateDecision": "eventstore.policies.gates",
     "Imported": "eventstore.provider_messages.history_import",
     "InternalError": "eventstore.agent_errors.errors",
+    "KeyFile": "eventstore.subjects.key_file",
     "Lag": "eventstore.subscriptions.subscription",
     "ModelRetry": "eventstore.domain.tool_errors",
     "NotApplicable": "eventstore.domain.tool_errors",
@@ -342,6 +381,12 @@ _LAZY = {
     "Prices": "eventstore.policies.prices",
     "ProviderError": "eventstore.agent_errors.errors",
     "ProviderErrorKind": "eventstore.domain.provider_error_kinds",
+    "Redact": "eventstore.detectors",
+    "Redaction": "eventstore.redaction.redact",
+    "ArchiveProblem": "eventstore.retention.check",
+    "Archived": "eventstore.storage.interface",
+    "Restored": "eventstore.retention.restore",
+    "Retention": "eventstore.retention.retain",
     "RecordedStream": "eventstore.responses.streams",
     "Reject": "eventstore.dispatch",
     "Replace": "eventstore.dispatch",
@@ -352,6 +397,9 @@ _LAZY = {
     "RunUsage": "eventstore.policies.usage_limits",
     "Skip": "eventstore.dispatch",
     "StuckLoopGuard": "eventstore.dispatch",
+    "SubjectKey": "eventstore.subjects.keys",
+    "SubjectKeys": "eventstore.subjects.keys",
+    "SubjectSecret": "eventstore.subjects.secret",
     "Terminate": "eventstore.dispatch",
     "ToolEffect": "eventstore.domain.tool_effect",
     "ToolError": "eventstore.agent_errors.errors",

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
+    from eventstore.append.command import Command
     from eventstore.append.commands.decisions import Seen
     from eventstore.domain.calls import FunctionCall
     from eventstore.domain.events import Event, Recorded
@@ -146,6 +147,18 @@ class Conversation(ConversationMessages):
 
     # appending
 
+    def about(self, *subjects: str) -> Conversation:
+        """Return a handle on the conversation by which all that is appended is about a person.
+
+        A subject is any text by which you know a person: `chat.about("customer-17")`. The store is
+        opened with the secret of its index; see `EventStore.open`. Such a handle
+        goes wherever a handle goes: into a dispatcher, an integration, an import.
+
+        Raises:
+            ValueError: one is no text, or the store was opened without a secret.
+        """
+        return Conversation(self.session.about(subjects), self.id)
+
     def append(
         self,
         *events: Event,
@@ -170,7 +183,8 @@ class Conversation(ConversationMessages):
 
         Raises:
             VersionConflict: the conversation is not at `expected_version`.
-            ValueError: that is not a version, an event id is not a UUID, or a time has no zone.
+            ValueError: that is not a version, an event id is not a UUID, a time has no zone, or an
+                event records what was done to others, which `store.redact` and the like append.
             IllegalTransition, UnhashableArguments, UnencodableEvent: nothing was written.
         """
         command = messages.append(self.id, events, expected_version, event_ids, occurred_at)
@@ -189,12 +203,11 @@ class Conversation(ConversationMessages):
             VersionConflict: the conversation `to` has events.
             IllegalTransition, UnhashableArguments, UnencodableEvent: nothing was written.
         """
-        copy = Conversation(self.session, to)
         try:
-            copy.append(*forked_events(self.id, self.events(), at), expected_version=0)
+            self.session.run(fork_of(self, at, to))
         except VersionConflict as conflict:
             raise name_taken(to, conflict.actual) from conflict
-        return copy
+        return Conversation(self.session, to)
 
     def add_message(
         self, role: str, content: str | Part | Sequence[Part], *, step: str | None = None
@@ -442,3 +455,13 @@ class Conversation(ConversationMessages):
         run = self.begin(call_id, attempt, lease=lease, take_over=take_over)
         with recording_end(self.session, run, pauses):
             yield run
+
+
+def fork_of(origin: Conversation, at: int, to: str) -> Command[list[Recorded]]:
+    """Return the append that makes the fork of a conversation; see `Conversation.fork`.
+
+    The copies of events keep their versions, and are about the same persons.
+    """
+    events = forked_events(origin.id, origin.events(), at)
+    tags = [tag for tag in origin.session.tags_of(origin.id) if (tag.version or 0) <= at]
+    return origin.session.tagged(messages.append_copies(to, events), tags)

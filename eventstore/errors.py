@@ -13,6 +13,9 @@
     ├── UnhashableArguments      arguments that have no fingerprint
     ├── UnencodableEvent         an event that cannot be written as JSON
     ├── NonResolvedToolError     a call without an answer where one is needed
+    ├── RedactionRefused         what is to be redacted must stay, or is not there
+    ├── WrongKey                 a secret or a key is not the one that the log was written with
+    ├── ConversationArchived     the events of the conversation are in an archive
     └── StorageError             the database refused
         ├── StoreClosed          used after close()
         ├── StoreBusy            another writer kept the lock too long
@@ -100,6 +103,44 @@ class IllegalTransition(EventStoreError):
         self.event = event
         self.call_id = call_id
         self.reason = reason
+
+
+class RedactionRefused(EventStoreError):
+    """What is to be redacted must stay for now, or is not there; nothing was redacted."""
+
+
+class RuleFailed(EventStoreError):
+    """A rule of `redact` could not look at a text: nothing was stored. `rule` is its name."""
+
+    def __init__(self, rule: str, how: str) -> None:
+        super().__init__(
+            f"the redaction rule {rule!r} {how}: nothing was stored, as the text may hold what the "
+            "rule is for; mend the rule, so that it takes any text"
+        )
+        self.rule = rule
+        self.how = how
+
+
+class WrongKey(EventStoreError):
+    """A secret or a key is not the one that the log was written with."""
+
+
+class ConversationArchived(EventStoreError):
+    """The conversation was archived: its events up to `version` are in a file, the `place`.
+
+    `archived_at` is the time in microseconds since 1970 UTC. Nothing is appended to it, and its id
+    is not used again, until `toolledger restore` has brought its events back.
+    """
+
+    def __init__(self, conversation_id: str, version: int, archived_at: int, place: str) -> None:
+        super().__init__(
+            f"conversation {conversation_id!r} was archived up to version {version} in {place}: "
+            f"run `toolledger restore {place}` to have it back, or begin another conversation"
+        )
+        self.conversation_id = conversation_id
+        self.version = version
+        self.archived_at = archived_at
+        self.place = place
 
 
 class UnknownCall(EventStoreError, LookupError):
@@ -252,6 +293,8 @@ class LostPlace(NamedTuple):
         there = _event_named(self.found)
         if self.found is not None and self.found == self.expected:
             there = "the same, recorded at another time,"
+        if self.expected is None and isinstance(self.of, str):  # a version alone
+            return f"{place} has {there} now"
         return f"{place} had {_event_named(self.expected)}, and has {there} now"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from eventstore.append.command import Command, PendingAppend
 from eventstore.append.conversation_state import ConversationState
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from eventstore.domain.tool import Tool
     from eventstore.policies.prices import Prices
     from eventstore.session import LogSession, Session
+    from eventstore.subjects.tags import Tag
 
 T = TypeVar("T")
 
@@ -56,12 +57,15 @@ class ConnectionSession:
         """Append what a command decides, with the lane's lock held, and return its result."""
         self._store_session.committer.keep_time()
         name = command.conversation_id
+        if self._store_session.tags:
+            command = self.tagged(command, self._store_session.tags)
         if command.event_ids:  # which of them are stored is found by reading all events
             state = ConversationState(name, 0)
         else:
             state = self._store_session.committer.remembered_state(name)
-        pending = PendingAppend(self.clock, self.events, command, state=state)
-        request = Append(name, state.version, state.as_of, (), pending.rebase)
+        door = self._store_session.committer.door
+        pending = PendingAppend(self.clock, self.events, command, state=state, door=door)
+        request = Append(name, state.version, state.as_of, (), pending.rebase, tags=command.tags)
         try:
             (outcome,) = self._opened().append([request])
         except StoreCorrupt:
@@ -93,6 +97,22 @@ class ConnectionSession:
     def known_ids(self, conversation_id: str, event_ids: Sequence[bytes]) -> dict[bytes, int]:
         """Return which of the event ids are stored in the conversation, with their versions."""
         return self._opened().known_ids(conversation_id, event_ids)
+
+    def about(self, subjects: Sequence[str]) -> ConnectionSession:
+        """Return the session whose appends are about these subjects, too."""
+        return ConnectionSession(self._store_session.about(subjects), self._storage)
+
+    def tagged(self, command: Command[T], tags: Sequence[Tag]) -> Command[T]:
+        """Return the command whose events have these tags, too, and are encrypted for them."""
+        return self._store_session.tagged(command, tags)
+
+    def tags_of(self, conversation_id: str) -> Sequence[Tag]:
+        """Return the tags of a conversation, as the transaction sees them."""
+        return self._opened().tags_of(conversation_id)
+
+    def covered(self, value: Any) -> Any:
+        """Return a JSON value as the rules of the store let it be stored."""
+        return self._store_session.covered(value)
 
     def in_transaction(self, connection: Connection) -> NoReturn:
         """Raise `TypeError`: the session has its connection."""

@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from copy import copy
 from functools import partial
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
@@ -22,17 +23,29 @@ from eventstore.clock import DatabaseClock, system_clock
 from eventstore.leases.keeper import Hold, LeaseKeeper
 from eventstore.notifications import local
 from eventstore.notifications.watcher import IDLE_SECONDS, Watcher
+from eventstore.subjects.tags import Tag
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from eventstore.append.command import Command
+    from eventstore.append.door import Door
     from eventstore.domain.events import Recorded
     from eventstore.domain.tool import Tool
     from eventstore.policies.prices import Prices
     from eventstore.storage.interface import Storage
+    from eventstore.subjects.secret import SubjectSecret
+    from eventstore.subjects.vault import Vault
 
 T = TypeVar("T")
+
+
+class Run(Protocol):
+    """Appends what a command decides, and returns its result."""
+
+    def __call__(self, command: Command[T]) -> T:
+        """Append."""
+        ...
 
 
 class Session(Protocol):
@@ -79,6 +92,30 @@ class Session(Protocol):
 
     def known_ids(self, conversation_id: str, event_ids: Sequence[bytes]) -> dict[bytes, int]:
         """Return which of the event ids are stored in the conversation, with their versions."""
+        ...
+
+    def about(self, subjects: Sequence[str]) -> Session:
+        """Return the session whose appends are about these subjects, too.
+
+        Raises:
+            ValueError: one is no subject, or the store was opened without a secret.
+        """
+        ...
+
+    def tagged(self, command: Command[T], tags: Sequence[Tag]) -> Command[T]:
+        """Return the command whose events have these tags, too, and are encrypted for them."""
+        ...
+
+    def tags_of(self, conversation_id: str) -> Sequence[Tag]:
+        """Return the tags of a conversation: the persons that its events are about."""
+        ...
+
+    def covered(self, value: Any) -> Any:
+        """Return a JSON value as the rules of the store let it be stored; see `redact`.
+
+        Raises:
+            RuleFailed: a rule could not look at a text.
+        """
         ...
 
     def in_transaction(self, connection: Connection) -> Session:
@@ -139,6 +176,9 @@ class LogSession:
         bind_to_connection: BindToConnection,
         settings: SessionSettings = DEFAULT_SETTINGS,
         prices: Prices | None = None,
+        secret: SubjectSecret | None = None,
+        vault: Vault | None = None,
+        door: Door | None = None,
     ) -> None:
         clock = self.clock = clock or _clock_of(storage)
         self.prices = prices
@@ -149,13 +189,79 @@ class LogSession:
             max_cached_states=settings.max_cached_states,
             recheck_interval=settings.recheck_interval,
             min_shared_wait=settings.min_shared_wait,
+            door=door,
         )
-        self.run = self.committer.run
+        self.run: Run = self.committer.run
         """Appends what a command decides, and returns its result."""
-        self.watcher = self._new_watcher()
-        self.leases = LeaseKeeper(partial(_renew, self.committer))
+        self.threads = self._new_threads()
         self._bind_to_connection = bind_to_connection
+        self.tags: tuple[Tag, ...] = ()
+        """The persons that all that is appended is about."""
+        self.secret = secret
+        self.vault = vault
+        self.whole: LogSession = self
+        """The session of the store itself, which one with tags keeps alive."""
         _sessions.add(self)
+
+    @property
+    def watcher(self) -> Watcher:
+        """What wakes the readers that wait."""
+        return self.whole.threads.watcher
+
+    @property
+    def leases(self) -> LeaseKeeper:
+        """What renews the leases."""
+        return self.whole.threads.leases
+
+    def digest_of(self, subject: str) -> bytes:
+        """Return what stands for a subject in the index.
+
+        Raises:
+            ValueError: it is no subject, or the store was opened without a secret.
+        """
+        if self.secret is None:
+            raise ValueError(
+                "the store was opened without the secret of its index of subjects: pass "
+                "EventStore.open(url, subjects='subjects.secret'), a file that "
+                "SubjectSecret.create() makes"
+            )
+        return self.secret.digest(subject)
+
+    def about(self, subjects: Sequence[str]) -> LogSession:
+        """Return the session whose appends are about these subjects, too."""
+        tags = dict.fromkeys((*self.tags, *(Tag(self.digest_of(each)) for each in subjects)))
+        session = copy(self)
+        session.tags = tuple(tags)
+        session.run = _about(self.committer.run, session.tags, self.vault)
+        return session
+
+    def on(self, storage: Storage) -> LogSession:
+        """Return a session like this one on another storage, which it closes."""
+        if self.vault is not None:
+            storage.unlock(self.vault)
+        return LogSession(
+            storage,
+            self.clock,
+            self._bind_to_connection,
+            self.settings,
+            self.prices,
+            self.secret,
+            self.vault,
+            self.committer.door,
+        )
+
+    def tagged(self, command: Command[T], tags: Sequence[Tag]) -> Command[T]:
+        """Return the command whose events have these tags, too, and are encrypted for them."""
+        return command.about(tags, self.vault)
+
+    def tags_of(self, conversation_id: str) -> Sequence[Tag]:
+        """Return the tags of a conversation: the persons that its events are about."""
+        return self.storage.subjects.tags_of(conversation_id)
+
+    def covered(self, value: Any) -> Any:
+        """Return a JSON value as the rules of the store let it be stored."""
+        door = self.committer.door
+        return value if door is None else door.value(value)
 
     @property
     def storage(self) -> Storage:
@@ -221,14 +327,30 @@ class LogSession:
     def reset_after_fork(self) -> None:
         """Start again: a forked child does not have the threads that held a lock or waited."""
         self.committer.reset_after_fork()
-        self.watcher = self._new_watcher()
-        self.leases = LeaseKeeper(partial(_renew, self.committer))
+        self.threads = self._new_threads()
 
-    def _new_watcher(self) -> Watcher:
+    def _new_threads(self) -> _Threads:
         committer = self.committer
-        return Watcher(
+        watcher = Watcher(
             committer.storage, committer.notifier, idle_timeout=self.settings.idle_timeout
         )
+        return _Threads(watcher, LeaseKeeper(partial(_renew, committer)))
+
+
+class _Threads(NamedTuple):
+    """What has threads of its own, which a forked child does not have."""
+
+    watcher: Watcher
+    leases: LeaseKeeper
+
+
+def _about(run: Run, tags: Sequence[Tag], vault: Vault | None) -> Run:
+    """Return what runs commands as `run` does, and tags their events."""
+
+    def run_about(command: Command[T]) -> T:
+        return run(command.about(tags, vault))
+
+    return run_about
 
 
 def _clock_of(storage: Storage) -> Callable[[], int]:

@@ -2,29 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from itertools import chain
+from os import PathLike
 from typing import TYPE_CHECKING, Self
 
+from eventstore.append.door import door_of
 from eventstore.conversation import Conversation
+from eventstore.domain.arguments import check_conversation_id, check_storable
 from eventstore.domain.events import Recorded
 from eventstore.domain.fingerprint import parse
+from eventstore.domain.redaction import PayloadsRedacted
+from eventstore.errors import StorageError
+from eventstore.retention.methods import Retains
 from eventstore.session import DEFAULT_SETTINGS, LogSession, SessionSettings
 from eventstore.storage.interface import Damage, Storage
 from eventstore.storage.verification import verify
+from eventstore.subjects.secret import SubjectSecret, secret_of, subjects_of
 from eventstore.subscriptions.feed import Bookmark, Cursor, Feed
 
 if TYPE_CHECKING:
+    import re
     from types import TracebackType
 
     from sqlalchemy import Connection
 
+    from eventstore.detectors import Redact
     from eventstore.policies.prices import Prices
+    from eventstore.redaction.erase import Erasure
+    from eventstore.redaction.redact import Redaction
+    from eventstore.seals import Anchor, SigningKey, VerifierKey
     from eventstore.session import Session
+    from eventstore.storage.sealable_log import Seal, SealableLog
+    from eventstore.subjects.keys import SubjectKeys
     from eventstore.subscriptions.subscription import Follow
     from eventstore.subscriptions.waiting import StopSignal
 
 
-class EventStore:
+class EventStore(Retains):
     """An append-only log of conversations; safe to share between threads, and across a fork.
 
     Open one with `EventStore.open(url)`. `storage` may be any `Storage`; for `clock` see `open`;
@@ -38,12 +53,32 @@ class EventStore:
         *,
         settings: SessionSettings = DEFAULT_SETTINGS,
         prices: Prices | None = None,
+        subjects: SubjectSecret | str | PathLike[str] | None = None,
+        keys: SubjectKeys | str | PathLike[str] | None = None,
+        redact: Iterable[Redact] = (),
     ) -> None:
-        self.session = LogSession(storage, clock, _bind_to_connection, settings, prices)
+        secret, vault = None if subjects is None else secret_of(subjects), None
+        if secret is not None:
+            storage.subjects.recognise(secret.check)
+        if keys is not None:
+            from eventstore.subjects.key_file import vault_of
+
+            vault = vault_of(keys, secret)
+            storage.unlock(vault)
+        self.session = LogSession(
+            storage,
+            clock,
+            _bind_to_connection,
+            settings,
+            prices,
+            secret,
+            vault,
+            door_of(redact),
+        )
         """What its handles share; for the package's own use."""
 
     @classmethod
-    def open(
+    def open(  # noqa: PLR0913 - all but the first have names
         cls,
         url: str,
         *,
@@ -54,6 +89,9 @@ class EventStore:
         read_only: bool = False,
         clock: Callable[[], int] | None = None,
         prices: Prices | None = None,
+        subjects: SubjectSecret | str | PathLike[str] | None = None,
+        keys: SubjectKeys | str | PathLike[str] | None = None,
+        redact: Iterable[Redact] = (),
     ) -> Self:
         """Open the store at a database URL; create or upgrade its schema.
 
@@ -70,21 +108,33 @@ class EventStore:
         Times of the log, leases and the ends of approvals come from the database: from its server,
         whatever the clock of this machine says, or of this machine for SQLite. A `clock` that
         returns microseconds since 1970 UTC takes its place, for tests for example.
+        `subjects` is the secret of the index of subjects (`SubjectSecret`, or the path of its
+        file), with which events are tagged with the persons that they are about, see
+        `Conversation.about`, and found again, see `erase_subject`. With `keys` (the path of a
+        `KeyFile`, or `SubjectKeys` of your own) what is appended about a subject is encrypted with
+        its own key, and read where that is there; it needs the extra `encrypt`.
+        `redact` are rules (`Redact`; `eventstore.detectors` has ready-made ones) that see all texts
+        before they are stored through this store, and cover what they find.
 
         Raises:
             ValueError: the URL, or another argument, makes no sense.
+            WrongKey: the log was tagged under another secret.
             NotAStore, SchemaTooNew, StorageError: the database cannot be used.
         """
         if not isinstance(tenant, str):
             raise ValueError(f"tenant is {tenant!r}: pass text, for example 'acme'")  # noqa: TRY004
-        _check_storable("tenant", tenant)
+        check_storable("tenant", tenant)
         from eventstore.storage.factory import open_storage  # loads SQLAlchemy
 
-        return cls(
-            open_storage(url, tenant, durability, busy_timeout, new=create, read_only=read_only),
-            clock,
-            prices=prices,
+        secret = None if subjects is None else secret_of(subjects)
+        storage = open_storage(
+            url, tenant, durability, busy_timeout, new=create, read_only=read_only
         )
+        try:
+            return cls(storage, clock, prices=prices, subjects=secret, keys=keys, redact=redact)
+        except BaseException:
+            storage.close()
+            raise
 
     def __repr__(self) -> str:
         from eventstore.storage.urls import shown  # loads SQLAlchemy
@@ -113,7 +163,11 @@ class EventStore:
         return self.session.now()
 
     def conversation(
-        self, conversation_id: str, *, connection: Connection | None = None
+        self,
+        conversation_id: str,
+        *,
+        connection: Connection | None = None,
+        subjects: str | Iterable[str] = (),
     ) -> Conversation:
         """Return a handle on a conversation; the first append creates it.
 
@@ -124,14 +178,18 @@ class EventStore:
         connection meanwhile, in the same thread, would wait for yourself: it raises `StoreBusy`
         after `busy_timeout`.
 
+        All that is appended through the handle is about the `subjects`; see `Conversation.about`.
+
         Raises:
-            ValueError: the id is empty, or is not text that a database can hold.
+            ValueError: the id is empty, or is not text that a database can hold; or a subject.
             TypeError, ValueError: the connection cannot be used, found here or at the first use.
         """
         check_conversation_id(conversation_id)
         session: Session = self.session
         if connection is not None:
             session = session.in_transaction(connection)
+        if named := subjects_of(subjects):
+            session = session.about(named)
         return Conversation(session, conversation_id)
 
     def conversations(self) -> Iterator[tuple[str, int]]:
@@ -192,18 +250,194 @@ class EventStore:
         Raises:
             ValueError: it is not a fingerprint (`x1:` and 32 hex digits).
         """
-        return self.session.storage.by_fingerprint(parse(fingerprint))
+        digest, vault = parse(fingerprint), self.session.vault
+        by_fingerprint = self.session.storage.by_fingerprint
+        if vault is None:
+            return by_fingerprint(digest)
+        return chain(by_fingerprint(digest), by_fingerprint(vault.mark(digest)))
 
     def verify(self) -> Iterator[Damage]:
         """Return what is wrong with the log: nothing, for a log as it was written.
 
         First every stored row is checked, of all tenants, and then what the events of this tenant
-        say; see `eventstore.storage.verification`. `toolledger verify` prints the same.
+        say; see `eventstore.storage.verification`. Stored seals are checked as far as no key is
+        needed. `toolledger verify` prints the same.
 
         Raises:
             StorageError: the log could not be checked, for example because the server is gone.
         """
-        return verify(self.session.storage)
+        yield from verify(self.session.storage)
+        log = getattr(self.session.storage, "sealable_log", None)
+        if log is not None:
+            from eventstore.seals import seal_problems  # few need it
+
+            for lane, problem in seal_problems(log):
+                yield Damage(lane, None, None, None, problem)
+
+    @property
+    def sealable_log(self) -> SealableLog:
+        """The log of all tenants as it is sealed, for the functions of `eventstore.seals`.
+
+        Raises:
+            StorageError: the storage keeps no seals.
+        """
+        storage = self.session.storage
+        log: SealableLog | None = getattr(storage, "sealable_log", None)
+        if log is None:
+            raise StorageError(
+                f"{type(storage).__name__} keeps no seals: give it a `sealable_log`, or use a "
+                "storage over SQL"
+            )
+        return log
+
+    def seal(
+        self,
+        key: SigningKey,
+        *,
+        anchors: Sequence[Anchor] = (),
+        trusted: Collection[VerifierKey] = (),
+    ) -> list[Seal]:
+        """Sign what the log of all tenants holds now; return the newest seal of each lane.
+
+        Each note is stored, and handed to the anchors. `trusted` are older keys of the same name.
+        See `eventstore.seals`, which needs the extra `seal`; `Sealer` does this in a thread.
+
+        Raises:
+            SealMismatch: a lane is not what was sealed before, or is damaged; it is not signed.
+            NotSigned: the last seal, or a note of an anchor, is signed by another key.
+            AnchorFailed: the seals are stored, and an anchor failed with the cause.
+        """
+        from eventstore.seals import seal  # few need it
+
+        return seal(self, key, anchors=anchors, trusted=trusted)
+
+    def redact(  # noqa: PLR0913 - all but the first have names
+        self,
+        conversation_id: str,
+        *,
+        by: str,
+        versions: Iterable[int] = (),
+        calls: Iterable[str] = (),
+        paths: Iterable[str] = (),
+        text: str | re.Pattern[str] = "",
+        whole: bool = False,
+        reason: str | None = None,
+        rule: str | None = None,
+        dry_run: bool = False,
+    ) -> Redaction:
+        """Take the content out of events that are stored, and record that it was done.
+
+        Chosen are events by their `versions`, or all events of `calls`. Of these everything goes,
+        or only the members at `paths` (`arguments.card`, `result.rows[*].email`, `parts[0].text`)
+        or a `text` wherever it stands (a compiled pattern, too). Paths or a text alone are looked
+        for in the whole conversation; `whole=True` redacts all of it. Identifiers, versions, times
+        and digests stay, so that the log is as sound as before. The redaction is an event of its
+        own, with the person, the reason and the rule.
+
+        A call of which an event was redacted is never started again. With `dry_run` nothing is
+        done, and what would be is returned.
+
+        Raises:
+            RedactionRefused: a call is open or in doubt, or there is no such event.
+            ValueError: an argument makes no sense.
+        """
+        from eventstore.redaction.redact import redact
+
+        check_conversation_id(conversation_id)
+        return redact(
+            self.session,
+            conversation_id,
+            by=by,
+            versions=versions,
+            calls=calls,
+            paths=paths,
+            text=text,
+            whole=whole,
+            reason=reason,
+            rule=rule,
+            dry_run=dry_run,
+        )
+
+    def redact_everywhere(
+        self,
+        text: str | re.Pattern[str],
+        *,
+        by: str,
+        reason: str | None = None,
+        rule: str | None = None,
+        dry_run: bool = False,
+    ) -> list[Redaction]:
+        """Take a text out of every conversation, and return what was done, and what is left.
+
+        Each conversation is one transaction: what was done stays if a later one fails. Calls that
+        are open or in doubt are left, and named, and so are conversations that are archived, or
+        cannot be read; see `Redaction`. Conversations without the text are not in the list.
+
+        Raises:
+            ValueError: an argument makes no sense.
+        """
+        from eventstore.redaction.redact import redact_everywhere
+
+        return redact_everywhere(
+            self.session, text, by=by, reason=reason, rule=rule, dry_run=dry_run
+        )
+
+    def tag_subject(
+        self, subject: str, conversation_id: str, versions: Iterable[int] | None = None
+    ) -> int:
+        """Tag events that are stored: they are about a subject. Return how many tags are new.
+
+        Without `versions` it is the whole conversation, also what is still to come: that counts as
+        one tag. `Conversation.about` tags events as they are appended.
+
+        Raises:
+            ValueError: there is no such event, it is no subject, or the store was opened without
+                `subjects`.
+        """
+        from eventstore.redaction.erase import tag
+
+        check_conversation_id(conversation_id)
+        return tag(self.session, subject, conversation_id, versions)
+
+    def erase_subject(
+        self,
+        subject: str,
+        *,
+        by: str,
+        reason: str | None = None,
+        text: str | re.Pattern[str] = "",
+        archives_are_gone: bool = False,
+        dry_run: bool = False,
+    ) -> Erasure:
+        """Redact all events that are about a subject, in all conversations of all tenants.
+
+        They are found by their tags; see `Conversation.about`. A `text`, a name for example, or a
+        compiled pattern, is taken out of all other events, too. Each conversation is redacted by
+        itself, see `redact`; a run that was ended in the middle is repeated. Calls that are open or
+        in doubt are left, and named, and so are archives. When the files of archives are destroyed,
+        `archives_are_gone=True` forgets them, too. The tags of what was erased go at the end. The
+        report names no subject; so should not the `reason`, which is stored.
+
+        With `dry_run` nothing is done, and what would be is returned.
+
+        Raises:
+            ValueError: an argument makes no sense, or the store was opened without `subjects`.
+        """
+        from eventstore.redaction.erase import erase
+
+        return erase(
+            self.session,
+            subject,
+            by=by,
+            reason=reason,
+            text=text,
+            archives_are_gone=archives_are_gone,
+            dry_run=dry_run,
+        )
+
+    def redactions(self) -> Iterator[Recorded]:
+        """Return the events that record redactions, of all conversations, in the feed's order."""
+        return (each for each in self.read() if type(each.event) is PayloadsRedacted)
 
     def accept_loss(self) -> None:
         """Record in the store that it was put back to an older state, and that this is known.
@@ -230,33 +464,6 @@ class EventStore:
         trace: TracebackType | None,
     ) -> None:
         self.close()
-
-
-def check_conversation_id(conversation_id: object) -> None:
-    """Refuse what cannot name a conversation.
-
-    Raises:
-        ValueError: it is empty, or is not text that a database can hold.
-    """
-    if not isinstance(conversation_id, str) or not conversation_id:
-        raise ValueError(
-            f"a conversation id is text and not empty, got {conversation_id!r}: "
-            "pass for example 'support-42'"
-        )
-    _check_storable("conversation id", conversation_id)
-
-
-def _check_storable(name: str, text: str) -> None:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        pass
-    else:
-        if "\x00" not in text:
-            return
-    raise ValueError(
-        f"{name} {text!r} has a NUL or half a surrogate pair: databases cannot hold it"
-    )
 
 
 def _bind_to_connection(session: LogSession, connection: Connection) -> Session:

@@ -15,6 +15,7 @@ import os
 from alembic import context
 from sqlalchemy import Connection, create_engine
 
+from eventstore.storage.brief_locks import lift_time_limits
 from eventstore.storage.factory import backend_for
 from eventstore.storage.migrations import UNDER_WAY
 from eventstore.storage.sql.schema import metadata
@@ -56,6 +57,7 @@ def main() -> None:
     if not url:
         raise SystemExit("name the database: set TOOLLEDGER_URL, for example sqlite:///agent.db")
     with create_engine(backend_for(url).url).begin() as connection:
+        lift_time_limits(connection)
         run(connection)
 
 

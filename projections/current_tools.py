@@ -3,7 +3,8 @@
 1. An event moves its call along the table of transitions (`evolve`).
 2. An event that the table forbids changes nothing. It is noted as an anomaly.
 3. A step that cannot be read leaves its call in doubt (`unreadable_steps`).
-4. An event that comes again or late changes nothing either: a log that is delivered twice gives
+4. A call of which an event is redacted after it was read is covered (`redactions`).
+5. An event that comes again or late changes nothing either: a log that is delivered twice gives
    the same tools as one that is delivered once.
 """
 
@@ -12,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Self
 
-from eventstore import Recorded, Tool, ToolPending, UnknownEvent, evolve
+from eventstore import PayloadsRedacted, Recorded, Tool, ToolPending, UnknownEvent, evolve
+from eventstore.domain.covered import covered_call
 from eventstore.domain.unreadable_steps import left_in_doubt
 from projections.formatting import NotebookText, quoted_name, status_text, table
 from projections.projection import (
@@ -23,6 +25,9 @@ from projections.projection import (
     anomaly,
     version_problem,
 )
+from projections.redactions import ReadMarkers
+
+_OF_SEVERAL_CALLS = frozenset({UnknownEvent, PayloadsRedacted})
 
 
 class CurrentTools(NotebookText, Projection):
@@ -31,6 +36,7 @@ class CurrentTools(NotebookText, Projection):
     def __init__(self) -> None:
         self.anomalies: list[Anomaly] = []
         self._streams: dict[str, _Stream] = {}
+        self._markers = ReadMarkers()
 
     def apply(self, recorded: Recorded) -> None:
         """Take in one event."""
@@ -48,17 +54,17 @@ class CurrentTools(NotebookText, Projection):
             elif version == stream.version + 1:
                 stream.version = version
             else:
-                self._note(recorded, version_problem(version, stream.version))
+                self._note(recorded, version_problem(recorded, stream.version))
                 if version <= stream.version:
                     continue
                 stream.version = version
+            if recorded.redacted is not None:
+                self._markers.take(recorded)
             event: Any = recorded.event
             kind = type(recorded.event)
             if kind not in TOOL_EVENTS:
-                if kind is UnknownEvent:
-                    self._note(recorded, event.problem)
-                    for tool in left_in_doubt(event, recorded.fingerprint, stream.tools):
-                        stream.tools[tool.id] = tool
+                if kind in _OF_SEVERAL_CALLS:
+                    self._take_other(recorded, event, stream.tools)
                 continue
             call_id = event.call.id if kind is ToolPending else event.call_id
             if not call_id:
@@ -80,6 +86,15 @@ class CurrentTools(NotebookText, Projection):
             names = map(quoted_name, (conversation_id, tool.id, tool.call.name))
             rows.append([*names, status_text(tool), tool.attempts])
         return "\n".join(table(heads, rows, left=heads[:-1])) or "no calls"
+
+    def _take_other(self, recorded: Recorded, event: Any, tools: dict[str, Tool]) -> None:
+        if type(event) is UnknownEvent:
+            self._note(recorded, event.problem)
+            for tool in left_in_doubt(event, recorded.fingerprint, tools):
+                tools[tool.id] = tool
+        for each in self._markers.gone(recorded):
+            if (call := tools.get(each.call_id or "")) is not None:
+                tools[call.id] = covered_call(call)
 
     def _note(self, recorded: Recorded, problem: str | None) -> None:
         if problem:

@@ -163,6 +163,11 @@ def arguments_text(call: FunctionCall, width: int = 200) -> str:
         return f"<{type(call.arguments).__name__}>"
 
 
+def slug(conversation_id: str) -> str:
+    """Return a conversation's id as the name of a file."""
+    return re.sub(r"[^\w.-]+", "-", conversation_id).strip("-.")[:100] or "report"
+
+
 def quoted_name(text: str) -> str:
     """Return a name or an id as a person may trust it: in quotes if it has blanks or signs.
 

@@ -3,7 +3,8 @@
 1. A handle keeps one fold and the last event of it. Both are given up with the handle.
 2. The next question reads from that event on. Where the log has another event there, or none (an
    older copy was put back, a host's transaction was rolled back), the fold begins anew.
-3. A thread takes the fold away while it asks. A second thread finds none, and folds anew. No lock
+3. After events that the fold has were redacted, it begins anew, too, so that nothing of them stays.
+4. A thread takes the fold away while it asks. A second thread finds none, and folds anew. No lock
    is held, so none is left behind in a forked child.
 
 The answer is that of a new fold over the conversation's events.
@@ -15,7 +16,7 @@ from collections.abc import Callable, Iterable
 from typing import Generic, TypeVar
 from weakref import WeakKeyDictionary
 
-from eventstore import Conversation, Recorded
+from eventstore import Conversation, PayloadsRedacted, Recorded
 from projections.projection import Projection
 
 F = TypeVar("F", bound=Projection)
@@ -55,14 +56,17 @@ class _KeptFold(Generic[F]):
             self._last = recorded
 
     def catch_up(self, conversation: Conversation) -> bool:
-        """Take in the events after the last one; return False where that one is not in the log."""
+        """Take in the events after the last one; return False where the fold must begin anew."""
         if self._last is None:
             return False
         events = conversation.events(after=self._last.version - 1)
         found = next(events, None)
         if found is None or _envelope(found) != _envelope(self._last):
             return False
-        self.extend(events)
+        for recorded in events:
+            if type(recorded.event) is PayloadsRedacted:
+                return False
+            self.extend((recorded,))
         return True
 
 

@@ -11,7 +11,7 @@ from typing import Protocol, Self, get_args
 
 import msgspec
 
-from eventstore import Feed, FunctionCall, Recorded, ToolEvent
+from eventstore import EventsArchived, Feed, FunctionCall, Recorded, ToolEvent
 
 TOOL_EVENTS: frozenset[type] = frozenset(get_args(ToolEvent))
 """The classes of `ToolEvent`, for folds that ask it of each event: `isinstance` takes longer."""
@@ -70,16 +70,22 @@ def anomaly(recorded: Recorded, problem: str) -> Anomaly:
     )
 
 
-def version_problem(version: int, last: int) -> str:
-    """Return the problem of a `version` that is not the one after `last`."""
+def version_problem(recorded: Recorded, last: int) -> str | None:
+    """Return the problem of an event whose version is not the one after `last`.
+
+    There is none where the events between were archived before they were read: it says so.
+    """
+    version = recorded.version
     if version <= last:
         return f"it comes again or late, version {last} stands before it"
+    if type(recorded.event) is EventsArchived:
+        return None
     return f"versions {last + 1} to {version - 1} are missing before it"
 
 
 def fingerprint_of(recorded: Recorded, call: FunctionCall) -> str | None:
     """Return the fingerprint in the log, otherwise the call's own, or None."""
-    if recorded.fingerprint:
+    if recorded.fingerprint or recorded.redacted:  # of what was redacted there may be none
         return recorded.fingerprint
     try:
         return call.fingerprint

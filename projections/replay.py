@@ -6,14 +6,19 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Unpack
 
+from msgspec.structs import replace
+
 from eventstore import (
     Document,
     Event,
+    EventsArchived,
+    EventsRestored,
     HookRaised,
     Image,
     MessageAdded,
     ModelResponded,
     Part,
+    PayloadsRedacted,
     Recorded,
     RunEnded,
     RunStarted,
@@ -32,8 +37,10 @@ from eventstore import (
     UnknownEvent,
     UsageLimitBreach,
 )
+from eventstore.domain.covered import covered_event
 from eventstore.domain.json_types import JsonObject
 from eventstore.domain.one_line import one_line
+from eventstore.domain.redaction import REDACTED
 from eventstore.providers import AnyProvider
 from projections.current_tools import CurrentTools
 from projections.formatting import (
@@ -50,6 +57,7 @@ from projections.history.options import HistoryKeywords
 from projections.history.projection import History
 from projections.history.turns import result_text
 from projections.projection import Anomaly
+from projections.redactions import ReadMarkers
 
 SHOWN_CHARACTERS = 100
 """Characters of a message, a result or a reason that a line shows."""
@@ -124,6 +132,7 @@ class Replay:
     def __init__(self) -> None:
         self._tools = CurrentTools()
         self._pasts: dict[str, _PastEvents] = {}
+        self._markers = ReadMarkers()
 
     def frame(self, recorded: Recorded) -> Frame:
         """Return the frame of the next event."""
@@ -136,6 +145,9 @@ class Replay:
         past = self._pasts.get(conversation_id)
         if past is None:
             past = self._pasts[conversation_id] = _PastEvents()
+        self._markers.take(recorded)
+        for payload in self._markers.gone(recorded):
+            past.cover(payload.version, payload.marker)
         past.events.append(recorded)
         anomalies = tuple(tools.anomalies[anomalies_before:])
         return Frame(recorded, before, after, anomalies, past, len(past.events))
@@ -173,6 +185,14 @@ class _PastEvents:
         self._length = length
         return self._history
 
+    def cover(self, version: int, marker: str) -> None:
+        """Give up the content of an event; see `redactions`."""
+        self._history, self._length = History(), 0
+        for place, each in enumerate(self.events):
+            if each.version == version:
+                event = covered_event(each.event)
+                self.events[place] = replace(each, event=event, fingerprint=None, redacted=marker)
+
 
 def replay(events: Iterable[Recorded], until: int | None = None) -> Iterator[Frame]:
     """Return each event of a log with what it changed, up to version `until` inclusive.
@@ -193,6 +213,8 @@ def describe(recorded: Recorded, width: int | None = SHOWN_CHARACTERS) -> str:
         text = _DESCRIPTIONS[type(event)](event)
     except Exception:  # noqa: BLE001 - an event made by hand may hold anything
         text = f"<{type(event).__name__}>"
+    if recorded.redacted is not None and REDACTED not in text:
+        text = f"{text} {REDACTED}"
     return _shown(text, width)
 
 
@@ -306,7 +328,26 @@ def _describe_ended(event: RunEnded) -> str:
     return event.reason + (f": {event.failure.message}" if event.failure else "")
 
 
+def _describe_redaction(event: PayloadsRedacted) -> str:
+    what = f"{', '.join(event.paths)} of " if event.paths else ""
+    versions = ", ".join(str(each.version) for each in event.payloads)
+    rule = f", rule {event.rule}" if event.rule else ""
+    of = f" of {event.origin}" if event.origin else ""
+    return f"{what}version {versions}{of} redacted{_actor(event.by)}{rule}{_reason(event.reason)}"
+
+
+def _describe_archived(event: EventsArchived) -> str:
+    rule = f" ({event.rule})" if event.rule else ""
+    return f"up to version {event.version} in {event.place}{_actor(event.by)}{rule}"
+
+
+def _describe_restored(event: EventsRestored) -> str:
+    return f"up to version {event.version}{_actor(event.by)}"
+
+
 def _describe_unknown(event: UnknownEvent) -> str:
+    if event.is_redacted:
+        return f"schema {event.schema}: {REDACTED}"
     return f"schema {event.schema}: {event.payload}"
 
 
@@ -319,9 +360,12 @@ def _reason(reason: str | None) -> str:
 
 
 _DESCRIPTIONS: dict[type[Event], Callable[[Any], str]] = {
+    EventsArchived: _describe_archived,
+    EventsRestored: _describe_restored,
     HookRaised: _describe_raised,
     MessageAdded: _describe_message,
     ModelResponded: response_text,
+    PayloadsRedacted: _describe_redaction,
     RunEnded: _describe_ended,
     RunStarted: _describe_started,
     ToolApproved: _describe_approved,

@@ -9,9 +9,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from eventstore import Completed, Recorded, Rejected, Tool, ToolPending, UnknownEvent, evolve
+from eventstore import (
+    Completed,
+    PayloadsRedacted,
+    Recorded,
+    Rejected,
+    Tool,
+    ToolPending,
+    UnknownEvent,
+    evolve,
+)
+from eventstore.domain.covered import covered_call
 from eventstore.domain.unreadable_steps import left_in_doubt
 from projections.projection import TOOL_EVENTS, Projection
+from projections.redactions import ReadMarkers
 
 _SETTLED = (Completed, Rejected)
 
@@ -25,14 +36,18 @@ class UnsettledCalls(Projection):
     def __init__(self, *, imported: bool = False) -> None:
         self._imported = imported
         self._unsettled: dict[tuple[str, str], Tool] = {}
+        self._markers = ReadMarkers()
 
     def apply(self, recorded: Recorded) -> None:
         """Take in one event."""
         event: Any = recorded.event
+        self._markers.take(recorded)
         if type(event) is UnknownEvent:
             self._doubt_calls(recorded, event)
             return
         if type(event) not in TOOL_EVENTS or not event.call_id:
+            if type(event) is PayloadsRedacted:
+                self._cover(recorded)
             return
         key = recorded.conversation_id, event.call_id
         before = self._unsettled.get(key)
@@ -49,6 +64,12 @@ class UnsettledCalls(Projection):
             del self._unsettled[key]
         else:
             self._unsettled[key] = after
+
+    def _cover(self, record: Recorded) -> None:
+        for each in self._markers.gone(record):
+            key = record.conversation_id, each.call_id or ""
+            if (tool := self._unsettled.get(key)) is not None:
+                self._unsettled[key] = covered_call(tool)
 
     def _doubt_calls(self, recorded: Recorded, event: UnknownEvent) -> None:
         """Take in that a step of a call cannot be read; see `unreadable_steps`."""

@@ -9,9 +9,17 @@ from typing import Final
 
 import eventstore
 import projections
-from eventstore import engines, providers, testing
+from eventstore import detectors, engines, providers, seals, testing
 
-PUBLIC: Final[tuple[ModuleType, ...]] = (eventstore, projections, engines, providers, testing)
+PUBLIC: Final[tuple[ModuleType, ...]] = (
+    eventstore,
+    projections,
+    detectors,
+    engines,
+    providers,
+    seals,
+    testing,
+)
 """The modules whose `__all__` is the public surface."""
 
 _ANCHOR: Final = re.compile(r' id="(?P<name>[\w.]+)"')

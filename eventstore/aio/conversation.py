@@ -12,10 +12,10 @@ from eventstore.aio.attempt import AsyncAttempt, begin_attempt, recording_end
 from eventstore.aio.reader import AsyncFollow, Reading, wait
 from eventstore.append.commands import attempts, decisions, messages
 from eventstore.attempt import Pauses, checked_pauses, claim_of
-from eventstore.conversation import Conversation
+from eventstore.conversation import Conversation, fork_of
 from eventstore.domain.events import Event, Recorded, RunStarted
 from eventstore.domain.failure import Failure
-from eventstore.domain.fork import forked_events, name_taken
+from eventstore.domain.fork import name_taken
 from eventstore.domain.leases import Lease, lease_in_microseconds
 from eventstore.domain.messages import Part
 from eventstore.domain.times import Expiry, Moment, microseconds_of
@@ -119,6 +119,13 @@ class AsyncConversation:
 
     # appending
 
+    def about(self, *subjects: str) -> AsyncConversation:
+        """Return a handle by which all that is appended is about a person.
+
+        See `Conversation.about`.
+        """
+        return AsyncConversation(self.session.about(subjects), self.id)
+
     async def append(
         self,
         *events: Event,
@@ -135,13 +142,12 @@ class AsyncConversation:
 
     async def fork(self, at: int, to: str) -> AsyncConversation:
         """Copy the events up to version `at` to the new conversation `to`, in one append."""
-        events = [recorded async for recorded in self.events()]
-        copy = AsyncConversation(self.session, to)
+        command = await self.session.call(lambda: fork_of(self._blocking, at, to))
         try:
-            await copy.append(*forked_events(self.id, events, at), expected_version=0)
+            await self.session.run(command)
         except VersionConflict as conflict:
             raise name_taken(to, conflict.actual) from conflict
-        return copy
+        return AsyncConversation(self.session, to)
 
     async def add_message(
         self, role: str, content: str | Part | Sequence[Part], *, step: str | None = None

@@ -6,7 +6,7 @@ ends at once, and its transaction with it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
@@ -40,6 +40,10 @@ class AsyncConnectionSession:
     async def call(self, function: Callable[[], T]) -> T:
         """Call a function that uses the connection, and return what it returns."""
         return await self._connection.run_sync(lambda _: function())
+
+    def about(self, subjects: Sequence[str]) -> AsyncConnectionSession:
+        """Return the session whose appends are about these subjects; see `Session.about`."""
+        return AsyncConnectionSession(self.blocking.about(subjects), self._connection)
 
     def in_transaction(self, connection: AsyncConnection) -> AsyncSession:
         """Raise `TypeError`: the session has its connection."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import weakref
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextvars import copy_context
+from copy import copy
 from time import monotonic
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
@@ -41,6 +42,10 @@ class AsyncSession(Protocol):
         """Call a function that uses the blocking session, and return what it returns."""
         ...
 
+    def about(self, subjects: Sequence[str]) -> AsyncSession:
+        """Return the session whose appends are about these subjects; see `Session.about`."""
+        ...
+
     def in_transaction(self, connection: AsyncConnection) -> AsyncSession:
         """Return a session inside the host's transaction on a connection.
 
@@ -70,6 +75,8 @@ class AsyncLogSession:
         self.executor = ReadExecutor()
         self.writer = Writer(session.committer)
         self._bind_to_connection = bind_to_connection
+        self.whole: AsyncLogSession = self
+        """The session of the store itself, which one with tags keeps alive."""
         # The thread also ends when the store and its handles are collected without being closed.
         weakref.finalize(self, self.writer.end).atexit = False
 
@@ -80,6 +87,8 @@ class AsyncLogSession:
             StoreClosed: the store was closed.
         """
         future: UncancellableFuture[T] = UncancellableFuture(loop=asyncio.get_running_loop())
+        if self.blocking.tags:
+            command = self.blocking.tagged(command, self.blocking.tags)
         committer = self.blocking.committer
         self.writer.put(
             QueuedAppend(
@@ -87,6 +96,7 @@ class AsyncLogSession:
                 committer.events,
                 command,
                 monotonic(),
+                door=committer.door,
                 context=copy_context(),
                 future=future,
             )
@@ -110,6 +120,12 @@ class AsyncLogSession:
     async def call(self, function: Callable[[], T]) -> T:
         """Call a function in a thread; see `ReadExecutor.call`."""
         return await self.executor.call(function)
+
+    def about(self, subjects: Sequence[str]) -> AsyncLogSession:
+        """Return the session whose appends are about these subjects; see `Session.about`."""
+        session = copy(self)
+        session.blocking = self.blocking.about(subjects)
+        return session
 
     def in_transaction(self, connection: AsyncConnection) -> AsyncSession:
         """Return a session inside the host's transaction on a connection."""

@@ -12,27 +12,45 @@ cancelled earlier appends nothing. Nothing of a task continues after it has ende
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Generator
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from collections.abc import AsyncIterator, Callable, Collection, Generator, Iterable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, NoReturn, Self, Unpack
 
 from eventstore.aio.conversation import AsyncConversation
 from eventstore.aio.reader import AsyncFeed, AsyncFollow, ReadExecutor, Reading
 from eventstore.aio.session import AsyncLogSession
+from eventstore.domain.arguments import check_conversation_id
 from eventstore.domain.events import Recorded
 from eventstore.storage.interface import Damage
-from eventstore.store import EventStore, check_conversation_id
+from eventstore.store import EventStore
+from eventstore.subjects.secret import subjects_of
 from eventstore.subscriptions.feed import Cursor
 from eventstore.subscriptions.sources import StoreSource
 from eventstore.subscriptions.subscription import Subscription
 from eventstore.subscriptions.waiting import StopSignal
 
 if TYPE_CHECKING:
+    import re
+    from datetime import timedelta
+    from os import PathLike
+    from pathlib import Path
     from types import TracebackType
 
     from sqlalchemy.ext.asyncio import AsyncConnection
 
     from eventstore.aio.session import AsyncSession
+    from eventstore.detectors import Redact
     from eventstore.policies.prices import Prices
+    from eventstore.redaction.erase import Erasure, ErasureSaid
+    from eventstore.redaction.redact import Chosen, Redaction, Said
+    from eventstore.retention.archive_file import ArchiveForm
+    from eventstore.retention.check import ArchiveProblem
+    from eventstore.retention.restore import Restored
+    from eventstore.retention.retain import Retention, Wanted
+    from eventstore.seals import Anchor, Seal, SigningKey, VerifierKey
+    from eventstore.storage.interface import Archived
+    from eventstore.subjects.keys import SubjectKeys
+    from eventstore.subjects.secret import SubjectSecret
 
 
 class Opening:
@@ -95,7 +113,7 @@ class AsyncEventStore:
         """What its handles share; for the package's own use."""
 
     @classmethod
-    def open(
+    def open(  # noqa: PLR0913 - see `EventStore.open`
         cls,
         url: str,
         *,
@@ -106,6 +124,9 @@ class AsyncEventStore:
         read_only: bool = False,
         clock: Callable[[], int] | None = None,
         prices: Prices | None = None,
+        subjects: SubjectSecret | str | PathLike[str] | None = None,
+        keys: SubjectKeys | str | PathLike[str] | None = None,
+        redact: Iterable[Redact] = (),
     ) -> Opening:
         """Open the store at a database URL; see `EventStore.open`."""
 
@@ -119,6 +140,9 @@ class AsyncEventStore:
                 read_only=read_only,
                 clock=clock,
                 prices=prices,
+                subjects=subjects,
+                keys=keys,
+                redact=redact,
             )
             return cls(store)
 
@@ -129,7 +153,11 @@ class AsyncEventStore:
         return await self.session.call(self._store.now)
 
     def conversation(
-        self, conversation_id: str, *, connection: AsyncConnection | None = None
+        self,
+        conversation_id: str,
+        *,
+        connection: AsyncConnection | None = None,
+        subjects: str | Iterable[str] = (),
     ) -> AsyncConversation:
         """Return a handle on a conversation; the first append creates it.
 
@@ -141,6 +169,8 @@ class AsyncEventStore:
         session: AsyncSession = self.session
         if connection is not None:
             session = session.in_transaction(connection)
+        if named := subjects_of(subjects):
+            session = session.about(named)
         return AsyncConversation(session, conversation_id)
 
     def __repr__(self) -> str:
@@ -200,6 +230,63 @@ class AsyncEventStore:
     def verify(self) -> AsyncIterator[Damage]:
         """Return what is wrong with the stored log: nothing, for a log without damage."""
         return Reading(self.session, self._store.verify())
+
+    async def redact(self, conversation_id: str, **chosen: Unpack[Chosen]) -> Redaction:
+        """Take the content out of events that are stored; see `EventStore.redact`."""
+        return await self.session.call(partial(self._store.redact, conversation_id, **chosen))
+
+    async def redact_everywhere(
+        self, text: str | re.Pattern[str], **said: Unpack[Said]
+    ) -> list[Redaction]:
+        """Take a text out of every conversation; see `EventStore.redact_everywhere`."""
+        return await self.session.call(partial(self._store.redact_everywhere, text, **said))
+
+    async def tag_subject(
+        self, subject: str, conversation_id: str, versions: Iterable[int] | None = None
+    ) -> int:
+        """Tag events that are stored; see `EventStore.tag_subject`."""
+        tag = partial(self._store.tag_subject, subject, conversation_id, versions)
+        return await self.session.call(tag)
+
+    async def erase_subject(self, subject: str, **said: Unpack[ErasureSaid]) -> Erasure:
+        """Redact all events that are about a subject; see `EventStore.erase_subject`."""
+        return await self.session.call(partial(self._store.erase_subject, subject, **said))
+
+    def redactions(self) -> AsyncIterator[Recorded]:
+        """Return the events that record redactions, of all conversations."""
+        return Reading(self.session, self._store.redactions())
+
+    async def seal(
+        self,
+        key: SigningKey,
+        *,
+        anchors: Sequence[Anchor] = (),
+        trusted: Collection[VerifierKey] = (),
+    ) -> list[Seal]:
+        """Sign what the log holds now; see `EventStore.seal`."""
+        return await self.session.call(
+            lambda: self._store.seal(key, anchors=anchors, trusted=trusted)
+        )
+
+    async def retain(self, keep: str | timedelta, **wanted: Unpack[Wanted]) -> Retention:
+        """Take what is older than `keep` out of the log; see `EventStore.retain`."""
+        return await self.session.call(partial(self._store.retain, keep, **wanted))
+
+    def archived(self) -> AsyncIterator[Archived]:
+        """Return the conversations that are archived; see `EventStore.archived`."""
+        return Reading(self.session, self._store.archived())
+
+    def verify_archives(
+        self, *forms: ArchiveForm, whole: bool = True
+    ) -> AsyncIterator[ArchiveProblem]:
+        """Return what is wrong with the files of archives; see `EventStore.verify_archives`."""
+        return Reading(self.session, self._store.verify_archives(*forms, whole=whole))
+
+    async def restore(
+        self, path: str | Path, *, by: str = "restore", form: ArchiveForm | None = None
+    ) -> Restored:
+        """Bring back the conversations of an archive; see `EventStore.restore`."""
+        return await self.session.call(partial(self._store.restore, path, by=by, form=form))
 
     async def accept_loss(self) -> None:
         """Record that the log was put back to an older state; see `EventStore.accept_loss`."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
+from functools import partial
 from math import inf
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -21,14 +22,19 @@ from eventstore.append.conversation_state import (
     detached_copy,
     detached_event,
 )
+from eventstore.append.door import Door
+from eventstore.append.encryption import encrypted, marked
 from eventstore.append.event_ids import event_ids
+from eventstore.append.salts import salts
 from eventstore.append.staging import stage_events
 from eventstore.append.tool_fold import LookUp, fold_tools
 from eventstore.domain.events import Event, HookAnswer, Recorded, ToolEndedLate, ToolEvent
 from eventstore.domain.fingerprint import render
 from eventstore.domain.tool import Tool
 from eventstore.errors import VersionConflict
-from eventstore.storage.interface import Appended, Draft
+from eventstore.storage.interface import Appended, Draft, Rewrite
+from eventstore.subjects.tags import Tag
+from eventstore.subjects.vault import Vault
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -71,6 +77,16 @@ class Command(msgspec.Struct, Generic[T_co], frozen=True, eq=False):
     event_ids: Sequence[bytes] = ()
     exclusive: bool = False
     """Its decision looks things up in the log, so that it shares no transaction with others."""
+    rewrites: Sequence[Rewrite] = ()
+    """What is redacted with it; see `Append`."""
+    tags: Sequence[Tag] = ()
+    """The persons that its events are about."""
+    vault: Vault | None = None
+    """What encrypts the events that have a tag."""
+
+    def about(self, tags: Sequence[Tag], vault: Vault | None) -> Command[T_co]:
+        """Return the command whose events have these tags, too, and are encrypted with a vault."""
+        return replace(self, tags=(*self.tags, *tags), vault=vault)
 
     def with_hooks(self, hooks: tuple[HookAnswer, ...]) -> Command[T_co]:
         """Return the command whose first event says what hooks answered before it."""
@@ -112,6 +128,8 @@ class PendingAppend(msgspec.Struct, eq=False):
     """Lock that blocks the calling thread until its append is done, or its turn to lead comes."""
     leads: bool = False
     """Leadership was handed to it."""
+    door: Door | None = None
+    """The rules of the store for what is stored."""
 
     def __repr__(self) -> str:
         # `deque.remove` formats what it does not find: never a caller's values, whose `__repr__`
@@ -176,6 +194,7 @@ class PendingAppend(msgspec.Struct, eq=False):
             EventStoreError: the decision is refused; see `staging`.
         """
         state, command = self.state, self.command
+        vault = command.vault
         ids, expected = command.event_ids, command.expected_version
         if ids and self.stored_ids >= set(ids):
             self.events, self.staged = (), None
@@ -183,6 +202,7 @@ class PendingAppend(msgspec.Struct, eq=False):
         if expected is not None and expected != state.version:
             raise VersionConflict(expected, state.version)
         at = state.now = self.clock()
+        state.door = self.door
         events = self.events = command.decide(state, self.look_up)
         given = True
         times: Sequence[int | None] = ()
@@ -195,9 +215,19 @@ class PendingAppend(msgspec.Struct, eq=False):
             events, ids = [events[n] for n in new], [ids[n] for n in new]
             times = [times[n] for n in new] if times else ()
         staged = self.staged = stage_events(
-            state, events, ids, at, self.look_up, ids_given=given, times=times
+            state,
+            events,
+            ids,
+            at,
+            self.look_up,
+            ids_given=given,
+            times=times,
+            salts=salts(len(events)),
+            mark=None if vault is None else partial(marked, vault, command.tags),
         )
-        return staged.drafts
+        if vault is None:
+            return staged.drafts
+        return encrypted(vault, command.conversation_id, command.tags, staged)
 
     def rebase(self, tail: Sequence[Recorded]) -> Sequence[Draft]:
         """Decide again after events that others have appended."""

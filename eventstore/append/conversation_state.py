@@ -19,7 +19,9 @@ import msgspec
 from msgspec import to_builtins
 from msgspec.structs import force_setattr
 
+from eventstore.append.door import Door
 from eventstore.append.last_turn import LastTurn
+from eventstore.append.redactions import Redactions
 from eventstore.append.tool_fold import LookUp
 from eventstore.domain import codec
 from eventstore.domain.calls import FunctionCall
@@ -40,6 +42,7 @@ from eventstore.domain.events import (
 )
 from eventstore.domain.fingerprint import parse
 from eventstore.domain.lifecycle import evolve
+from eventstore.domain.redaction import PayloadsRedacted
 from eventstore.domain.statuses import Approved, Completed, Rejected, Running, ToolStatus
 from eventstore.domain.tool import Tool
 from eventstore.errors import (
@@ -62,6 +65,8 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
 _SETTLED = (Completed, Rejected)  # the state does not keep calls of these statuses
 _ENDS_TURN = frozenset({ToolApproved, ToolRunning, ToolCompleted, ToolRejected})
 """Events that say no more to `_follow` than that the last turn has its calls."""
+_FOLLOWED = frozenset({ToolPending, UsageLimitBreach, RunStarted, PayloadsRedacted, UnknownEvent})
+"""Events that say something to `_follow` besides turns and responses."""
 _WITH_ARGUMENTS = frozenset({ToolPending, ToolRunning, ToolApproved})
 
 
@@ -79,19 +84,22 @@ class ConversationState:
     """The state of one conversation at `version`; `as_of` is a lane position it is current for.
 
     `newest` is the latest time at which an event was recorded, `now` the time of the append that is
-    being decided, by the clock of the store; both are in microseconds since 1970 UTC.
+    being decided, by the clock of the store; both are in microseconds since 1970 UTC. `door` has
+    the rules of the store for what is stored, if there are any.
     """
 
     __slots__ = (
         "as_of",
         "breached",
         "conversation_id",
+        "door",
         "doubtful",
         "known",
         "last_turn",
         "newest",
         "now",
         "open",
+        "redactions",
         "settled_uncommitted",
         "steps",
         "unreadable",
@@ -104,6 +112,7 @@ class ConversationState:
         self.as_of = as_of
         self.newest = 0
         self.now = 0
+        self.door: Door | None = None
         self.known: set[str] = set()
         """The ids of all calls."""
         self.open: dict[str, Entry] = {}
@@ -113,6 +122,7 @@ class ConversationState:
         self.last_turn = LastTurn()
         self.breached: set[str] = set()
         """The axes of the usage limits that are breached in this run."""
+        self.redactions = Redactions()
         self.steps: dict[str, tuple[str, ...]] = {}
         """The ids of the calls that each step of a run made; see `asked_anew`."""
         self.settled_uncommitted: dict[str, Tool] = {}
@@ -143,6 +153,10 @@ class ConversationState:
             self.version = recorded.version
             self.newest = max(self.newest, recorded.recorded_at)
             event = recorded.event
+            if recorded.redacted is not None:
+                self.redactions.take_marker(recorded, recorded.redacted)
+            elif recorded.locked is not None:
+                self.redactions.take_locked(recorded)
             if recorded.call_id and type(event) in TOOL_EVENTS:
                 self._evolve(recorded)
             self._follow(event, recorded.version, recorded.event_id)
@@ -211,6 +225,8 @@ class ConversationState:
     def _follow(self, event: Event, version: int, event_id: str | bytes) -> None:
         """Take in what an event says of turns, responses, steps and limits."""
         self.last_turn.follow(event, version, event_id)
+        if type(event) not in _FOLLOWED:
+            return
         if type(event) is ToolPending:
             if event.step is not None:
                 self.steps[event.step] = (*self.steps.get(event.step, ()), event.call_id)
@@ -218,6 +234,8 @@ class ConversationState:
             self.breached.add(event.axis)
         elif type(event) is RunStarted:
             self.breached.clear()
+        elif type(event) is PayloadsRedacted:
+            self.redactions.take_record(event)
         elif type(event) is UnknownEvent:
             self._note_unreadable(version, event)
 
@@ -249,6 +267,17 @@ class ConversationState:
         is_open = type(tool.status) not in _SETTLED
         return tool.in_doubt or (is_open and self.unreadable is not None)
 
+    def check_start(self, call_id: str) -> None:
+        """Raise an error if a call must not start, for what cannot be read of the conversation.
+
+        Raises:
+            IllegalTransition, StoreCorrupt, SchemaTooNew: see `check_readable` and `Redactions`.
+        """
+        self.check_readable()
+        entry = self.open.get(call_id)
+        status = "Pending" if entry is None else entry.tool.status.name
+        self.redactions.check_start(self.conversation_id, call_id, status)
+
     def check_readable(self) -> None:
         """Raise an error if the conversation has an event that cannot be read: nothing may start.
 
@@ -257,6 +286,11 @@ class ConversationState:
         """
         if self.unreadable is not None:
             raise _refused_start(self.conversation_id, *self.unreadable)
+
+    def arguments_in_force(self, call_id: str) -> Any:
+        """Return the arguments that an open call would run with; None where there is none."""
+        entry = self.open.get(call_id)
+        return None if entry is None else entry.tool.effective_call.arguments
 
     def tools_of_step(self, step: str, look_up: LookUp) -> list[Tool]:
         """Return the calls that a step of a run made, as they stand."""
@@ -315,8 +349,8 @@ def _refused_start(conversation_id: str, version: int, event: UnknownEvent) -> E
     consequence = "so that it is not known what has been started; nothing was started"
     if event.is_redacted:
         return StoreCorrupt(
-            f"{where} ({event.tag!r}) was redacted together with members that its form requires, "
-            f"{consequence}: begin another conversation"
+            f"{where} ({event.tag!r}) has a marker of a redaction that this version did not write, "
+            f"{consequence}: run `toolledger redact` for it, if you know of it"
         )
     if event.is_newer:
         return SchemaTooNew(

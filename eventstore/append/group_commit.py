@@ -55,6 +55,7 @@ from typing import TypeVar
 
 from eventstore.append.command import Command, PendingAppend
 from eventstore.append.conversation_state import ConversationState, detached_copy
+from eventstore.append.door import Door
 from eventstore.append.known_states import MAX_CACHED_STATES, KnownStates, unknown_outcome
 from eventstore.append.shared_timeouts import MIN_WAIT_SECONDS, SharedTimeouts
 from eventstore.append.tool_fold import fold_tools
@@ -84,7 +85,8 @@ class GroupCommitter:
     """Appends to a storage, for many threads, and remembers the conversations' states.
 
     Each append is decided on the state that it really follows, and has its own outcome.
-    `recheck_interval` and `min_shared_wait` (see `SharedTimeouts`) are in seconds.
+    `recheck_interval` and `min_shared_wait` (see `SharedTimeouts`) are in seconds. `door` has the
+    rules for what is stored.
     """
 
     def __init__(
@@ -95,8 +97,10 @@ class GroupCommitter:
         max_cached_states: int = MAX_CACHED_STATES,
         recheck_interval: float = RECHECK_SECONDS,
         min_shared_wait: float = MIN_WAIT_SECONDS,
+        door: Door | None = None,
     ) -> None:
         self.clock = clock
+        self.door = door
         self._server_clock = clock if isinstance(clock, DatabaseClock) else None
         self.closed = False
         self.storage = storage
@@ -146,7 +150,7 @@ class GroupCommitter:
             StoreClosed, StorageError: nothing was appended.
             EventStoreError: the decision was refused; nothing was appended.
         """
-        pending = PendingAppend(self.clock, self.events, command, monotonic())
+        pending = PendingAppend(self.clock, self.events, command, monotonic(), door=self.door)
         leads = False
         try:
             if self._leading:
@@ -280,7 +284,7 @@ class GroupCommitter:
         # (deadlock).
         if self._lock.acquire(blocking=False):
             try:
-                state = self._states.copy_of(conversation_id)
+                state = self._states.copy_of(conversation_id, self.storage)
             finally:
                 self._lock.release()
         return state or ConversationState(conversation_id, 0)

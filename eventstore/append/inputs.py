@@ -8,25 +8,47 @@ from typing import TYPE_CHECKING, get_args
 
 from eventstore.domain.calls import FunctionCall
 from eventstore.domain.codec import decode
+from eventstore.domain.detached import EventsArchived, EventsRestored
 from eventstore.domain.events import Event, MessageAdded, ToolPending, UnknownEvent
 from eventstore.domain.failure import ErrorKind, Failure
+from eventstore.domain.redaction import PayloadsRedacted
+from eventstore.domain.stand_ins import as_payload, stand_in_prefix
 from eventstore.domain.times import microseconds_of
 
 if TYPE_CHECKING:
     from eventstore.domain.times import Moment
 
-_EVENT_CLASSES = frozenset(get_args(Event))
+_RECORDS: dict[str, str] = {
+    PayloadsRedacted.tag: "store.redact(...) or `toolledger redact`",
+    EventsArchived.tag: "store.retain(...) or `toolledger retain`",
+    EventsRestored.tag: "store.restore(...) or `toolledger restore`",
+}
+"""What appends the events that record what was done to others, by their tags."""
+
+_EVENT_CLASSES = frozenset(get_args(Event)) - {PayloadsRedacted, EventsArchived, EventsRestored}
 
 
 def check_event(event: Event) -> Event:
     """Return the event; an `UnknownEvent` that this version can read becomes what it is.
 
     Raises:
+        ValueError: it records what was done to other events, which is not for a caller to say; or
+            its payload begins as what stands in the place of one.
         TypeError: it is not an event, or its call is not a `FunctionCall`.
     """
     if type(event) is UnknownEvent:
-        event = decode(event.tag, event.schema, event.payload)
+        if event.tag in _RECORDS:
+            raise _is_record(event)
+        event = known_event(event)
+        if type(event) is UnknownEvent and (prefix := stand_in_prefix(event.payload)) is not None:
+            raise ValueError(
+                f"append() got an event {event.tag!r} whose payload begins with {prefix}, as what "
+                "the store puts in the place of a payload: write a blank behind the brace, or "
+                "another member first"
+            )
     elif type(event) not in _EVENT_CLASSES:
+        if type(event) in get_args(Event):
+            raise _is_record(event)
         remedy = "*events" if isinstance(event, list | tuple) else "ToolFailed"
         # A list may be long: the message shows its beginning.
         shown = reprlib.repr(event)
@@ -34,6 +56,26 @@ def check_event(event: Event) -> Event:
     if type(event) is ToolPending and type(event.call) is not FunctionCall:
         raise TypeError(f"ToolPending takes a FunctionCall, got {event.call!r}")
     return event
+
+
+def known_event(event: Event) -> Event:
+    """Return the event; an `UnknownEvent` that this version can read becomes what it is."""
+    if type(event) is UnknownEvent:
+        return decode(event.tag, event.schema, event.payload)
+    return event
+
+
+def copied_event(event: Event) -> Event:
+    """Return an event of another conversation as it is stored again; see `known_event`."""
+    return as_payload(known_event(event))
+
+
+def _is_record(event: Event) -> ValueError:
+    kind = type(event).__name__ if type(event) is not UnknownEvent else f"an event {event.tag!r}"
+    return ValueError(
+        f"append() got {kind}, which says what was done to other events, and comes with it: call "
+        f"{_RECORDS[event.tag]}"
+    )
 
 
 def has_no_turn(event: Event) -> bool:

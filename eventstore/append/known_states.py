@@ -7,7 +7,9 @@ Its caller holds a lock: one append after the other.
 2. A refusal counts only on what the log has now, and so does that there is nothing to store.
 3. A state is out of the cache while it changes. An append that is interrupted, by Ctrl-C for
    example, so leaves no half-changed state: the next one reads the log.
-4. Where the log may have been put back to an older state, all states are forgotten.
+4. Where the log was put back to an older state, all states are forgotten: `timeline` says so after
+   the read that notices it, and a `StoreCorrupt` of an append. What a state says counts only if
+   the log was read after it, and was the same.
 5. An append that repeats what the log has is acknowledged as the first one was: `event_id_at`
    raises an error unless what was read is there for good.
 6. One that was broken off may be stored all the same. Before it is stored again, the id of its last
@@ -36,17 +38,22 @@ class KnownStates:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
+        self._timeline = 0  # of the log that the states were made of
         self._states: dict[str, ConversationState] = {}  # the last used comes last
 
     def current(self, conversation_id: str, storage: Storage) -> ConversationState:
         """Return the state as the log has it now."""
         state = self._take(conversation_id, storage)
         state.extend(storage.conversation(conversation_id, state.version))
+        if storage.timeline != self._timeline:
+            state = self._take(conversation_id, storage)
         self._keep(state)
         return state
 
-    def copy_of(self, conversation_id: str) -> ConversationState | None:
+    def copy_of(self, conversation_id: str, storage: Storage) -> ConversationState | None:
         """Return a copy of a state that is in memory."""
+        if storage.timeline != self._timeline:
+            self._begin_anew(storage)
         state = self._states.get(conversation_id)
         return None if state is None else state.copy()
 
@@ -56,6 +63,8 @@ class KnownStates:
 
     def _take(self, conversation_id: str, storage: Storage) -> ConversationState:
         """Return the state, out of the cache while it changes."""
+        if storage.timeline != self._timeline:
+            self._begin_anew(storage)
         state = self._states.pop(conversation_id, None)
         if state is None:
             # The heads are read first: an event appended in between counts as new.
@@ -63,8 +72,15 @@ class KnownStates:
             state.extend(storage.conversation(conversation_id))
         return state
 
+    def _begin_anew(self, storage: Storage) -> None:
+        """Forget the states: the log is not the one any more that they were made of."""
+        self._timeline = storage.timeline
+        self.forget()
+
     def _keep(self, state: ConversationState) -> None:
         states = self._states
+        if state.redactions.is_stale:
+            return  # it is read again
         states[state.conversation_id] = state
         if len(states) > self._limit:
             del states[next(iter(states))]
@@ -86,8 +102,17 @@ class KnownStates:
         if command.event_ids:
             pending.stored_ids = _stored_ids(pending, storage)
         drafts = self._decided(pending, storage)
+        state = pending.state
         if drafts:
-            request = Append(name, state.version, state.as_of, drafts, pending.rebase)
+            request = Append(
+                name,
+                state.version,
+                state.as_of,
+                drafts,
+                pending.rebase,
+                command.rewrites,
+                command.tags,
+            )
             (appended,) = self._append([request], storage)
             if isinstance(appended, Exception):
                 raise appended
@@ -102,17 +127,26 @@ class KnownStates:
 
     def _decided(self, pending: PendingAppend, storage: Storage) -> Sequence[Draft]:
         """Return the drafts to store; a refusal, or none, counts only on what the log has now."""
-        name, state = pending.command.conversation_id, pending.state
+        name, remembered = pending.command.conversation_id, pending.state
         while True:
+            refusal: EventStoreError | None = None
+            drafts: Sequence[Draft] = ()
             try:
                 drafts = pending.stage()
-            except EventStoreError:
-                if pending.take_in(storage.conversation(name, state.version)):
-                    continue
-                self._keep(state)
-                raise
-            if drafts or not pending.take_in(storage.conversation(name, state.version)):
+            except EventStoreError as error:
+                refusal = error
+            if drafts:
                 return drafts
+            has_news = pending.take_in(storage.conversation(name, pending.state.version))
+            if storage.timeline != self._timeline and pending.state is remembered:
+                pending.state = self._take(name, storage)  # of another log, and read just now
+                if pending.command.event_ids:
+                    pending.stored_ids = _stored_ids(pending, storage)
+            elif not has_news:
+                if refusal is None:
+                    return drafts
+                self._keep(pending.state)
+                raise refusal
 
     # several, in one transaction
 
@@ -133,7 +167,14 @@ class KnownStates:
                 states[name] = self._take(name, storage)
             pending.state = states[name]
         requests = [
-            Append(p.command.conversation_id, p.state.version, p.state.as_of, (), p.join)
+            Append(
+                p.command.conversation_id,
+                p.state.version,
+                p.state.as_of,
+                (),
+                p.join,
+                tags=p.command.tags,
+            )
             for p in group
         ]
         try:

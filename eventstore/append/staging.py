@@ -1,7 +1,7 @@
 """`stage_events`: events checked against the state of their conversation, and encoded to be stored.
 
 1. Each event is encoded first, and what is checked is the event as the log will hold it: a JSON
-   value that shares nothing with what the caller passed.
+   value that shares nothing with what the caller passed, without what a rule of the store covers.
 2. It must fit its call as the events before it leave that. One that repeats what is so is left out.
 3. What a tool returned is stored whatever it is, in the nearest form that JSON has. Arguments that
    JSON cannot express are refused, because they would not be what runs.
@@ -40,8 +40,11 @@ from eventstore.domain.tool import Tool
 from eventstore.errors import UnencodableEvent, UnhashableArguments
 from eventstore.storage.interface import Draft
 
+Mark = Callable[[bytes | None, int], bytes | None]
+"""Returns the fingerprint to be stored of the arguments that an event at a version brings."""
 
-def stage_events(
+
+def stage_events(  # noqa: PLR0913 - the last ones have names
     state: ConversationState,
     events: Sequence[Event],
     event_ids: Sequence[bytes],
@@ -50,33 +53,39 @@ def stage_events(
     *,
     ids_given: bool,
     times: Sequence[int | None] = (),
+    salts: Sequence[bytes],
+    mark: Mark | None = None,
 ) -> StagedEvents:
     """Check `events` one after the other and encode them; exact repeats are left out.
 
-    `at` is the time of recording in microseconds, `times` are those at the events' source.
+    `at` is the time of recording in microseconds, `times` are those at the events' source. `salts`
+    are random, one for each event. `mark` changes the fingerprints of what is to be encrypted.
     `look_up` is called once at most. `ids_given` says that the ids come from the caller.
 
     Raises:
         IllegalTransition, UnhashableArguments, UnencodableEvent: the state is unchanged.
         StoreCorrupt, SchemaTooNew: a call is to be started, and the conversation has an event
             that cannot be read.
+        RuleFailed: a rule of the store could not look at a text.
     """
+    events = events if state.door is None else at_door(state, events)
     kept: list[Event] = []
     drafts: list[Draft] = []
     tools: dict[str, Entry] = {}
     settled: Mapping[str, Tool] | None = None
     all_times = times or [None] * len(events)
-    for given, event_id, occurred_at in zip(events, event_ids, all_times, strict=True):
+    for given, event_id, occurred_at, salt in zip(events, event_ids, all_times, salts, strict=True):
         step = STEPS.get(type(given))
         digest, begins = None, False
         if step is None:
             event, payload = as_stored(given)
         else:
             encode, evolve, tag = step
-            if tag == "running":
-                state.check_readable()
             event, payload, digest = encode(given)
+            digest = mark(digest, state.version + len(drafts) + 1) if mark else digest
             call_id = event.call.id if tag == "pending" else event.call_id
+            if tag == "running":
+                state.check_start(call_id)
             entry = tools.get(call_id) or state.open.get(call_id)
             before = None
             if entry is not None:
@@ -107,10 +116,28 @@ def stage_events(
                 begins,
                 ids_given,
                 occurred_at,
+                salt,
             )
         )
         kept.append(event)
     return StagedEvents(kept, drafts, tools, state.version)
+
+
+def at_door(state: ConversationState, events: Sequence[Event]) -> Sequence[Event]:
+    """Return events as they may be stored, by the rules of the store.
+
+    Raises:
+        RuleFailed: a rule could not look at a text.
+        UnhashableArguments, UnencodableEvent: they cannot be written as JSON.
+    """
+    if state.door is None:
+        return events
+    return state.door.covered([*map(_encoded, events)], state.arguments_in_force)
+
+
+def _encoded(event: Event) -> tuple[Event, bytes]:
+    step = STEPS.get(type(event))
+    return as_stored(event) if step is None else step.encode(event)[:2]
 
 
 def _settled(state: ConversationState, events: Sequence[Any]) -> set[str]:

@@ -31,14 +31,50 @@ def is_seconds(value: object) -> TypeGuard[int | float]:
     return is_number(value) and 0 <= value < math.inf
 
 
-def check_version(name: str, value: object) -> None:
-    """Raise an error unless the value may be the version of a conversation.
+def check_version(name: str, value: object, least: int = 0) -> None:
+    """Raise an error unless the value may be the version of a conversation, or of an event in it.
+
+    The version of a conversation without events is 0; that of an event is 1 at `least`.
 
     Raises:
-        ValueError: it is negative, or not an integer, or one of more than 64 bits.
+        ValueError: it is too small, or not an integer, or one of more than 64 bits.
     """
-    if type(value) is not int or not 0 <= value <= MAX_VERSION:
-        raise ValueError(f"{name} is {value!r}: pass a version of the conversation, 0 or more")
+    if type(value) is not int or not least <= value <= MAX_VERSION:
+        raise ValueError(
+            f"{name} is {value!r}: pass a version of the conversation, {least} or more"
+        )
+
+
+def check_conversation_id(conversation_id: object) -> None:
+    """Refuse what cannot name a conversation.
+
+    Raises:
+        ValueError: it is empty, or is not text that a database can hold.
+    """
+    if not isinstance(conversation_id, str) or not conversation_id:
+        raise ValueError(
+            f"a conversation id is text and not empty, got {conversation_id!r}: "
+            "pass for example 'support-42'"
+        )
+    check_storable("conversation id", conversation_id)
+
+
+def check_storable(name: str, text: str) -> None:
+    """Refuse text that a database cannot hold.
+
+    Raises:
+        ValueError: it has a NUL, or half a surrogate pair.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        pass
+    else:
+        if "\x00" not in text:
+            return
+    raise ValueError(
+        f"{name} {text!r} has a NUL or half a surrogate pair: databases cannot hold it"
+    )
 
 
 def checked_minimum(name: str, value: int, minimum: int) -> int:

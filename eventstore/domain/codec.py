@@ -8,6 +8,9 @@ A stored event is a tag, a schema version and a JSON object. Reading is tolerant
 4. Values nest 200 levels deep at most (see `eventstore.domain.nesting`). What an older version has
    stored below them is read as its text; arguments that go so deep are read as text as a whole, as
    they are stored today.
+5. Of a payload that was redacted, only what its marker keeps is read; see
+   `eventstore.domain.redaction`. Of one that is encrypted, its identifiers are read here; with the
+   key it is decrypted first, see `eventstore.domain.envelopes`.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from typing import Any, TypeAlias, TypeVar, cast
 import msgspec
 
 from eventstore.domain.calls import FunctionCall
+from eventstore.domain.envelopes import is_envelope, locked_stand_in
 from eventstore.domain.events import (
     EVENT_CLASSES,
     SCHEMAS,
@@ -34,6 +38,7 @@ from eventstore.domain.nesting import (
     too_deep,
     with_texts,
 )
+from eventstore.domain.redaction import is_marker, stand_in
 from eventstore.errors import UnencodableEvent
 
 E = TypeVar("E", bound=Event)
@@ -82,7 +87,7 @@ class _DecodersAsStored(Decoders):
 
         def as_stored(payload: str | bytes) -> Event:
             event = decode(tag, schema, payload)
-            if type(event) is UnknownEvent:
+            if type(event) is UnknownEvent and (event.problem or not is_marker(payload)):
                 raise ValueError(event)  # the reader of rows looks for the damage
             stored = payload.encode() if isinstance(payload, str) else bytes(payload)
             return event if _encode(event) == stored else UnknownEvent(tag, schema, stored.decode())
@@ -186,6 +191,13 @@ def stored_levels(tag: str) -> int:
 def decode(tag: str, schema: int, payload: str | bytes) -> Event:
     """Return the event of a stored payload: an `UnknownEvent` if this version cannot read it."""
     try:
+        if is_marker(payload) or is_envelope(payload):
+            show = stand_in if is_marker(payload) else locked_stand_in
+            shown = show(tag, payload)
+            left = None if shown is None else decode(tag, schema, shown)
+            if left is None or (type(left) is UnknownEvent and left.problem):
+                return UnknownEvent(_text(tag), schema, _text(payload))
+            return left
         if nests_too_deeply(payload, stored_levels(tag)):
             return _decode_deep(tag, schema, payload)
         if schema == SCHEMAS.get(tag):

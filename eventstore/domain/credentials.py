@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
 from eventstore.domain.foreign_errors import or_none
@@ -78,6 +79,12 @@ def without_credentials(text: str, exception: BaseException | None = None) -> st
         for credential in sorted(_sent_with(exception), key=len, reverse=True):
             text = text.replace(credential, HIDDEN)
     return _FORMS.sub(_hidden, text)
+
+
+def credentials_in(text: str) -> Iterator[tuple[int, int]]:
+    """Yield where a text has what has the form of a credential."""
+    for match in _FORMS.finditer(text):
+        yield match.start() + len(match["before"] or match["name"] or ""), match.end()
 
 
 def _sent_with(exception: BaseException) -> set[str]:

@@ -4,7 +4,8 @@
    and turn. Headers are therefore read several times faster than whole events, the more so the
    longer the events are. They are for readers that count calls or usage, or copy them elsewhere.
 2. A header has the tag of the whole event and the same names for what it carries, so that `evolve`
-   takes both. What a model used, and a breach of a limit, have no content: they come whole.
+   takes both. What a model used, a breach of a limit, and the record of a redaction have no
+   content: they come whole.
 """
 
 from __future__ import annotations
@@ -15,9 +16,11 @@ import msgspec
 
 from eventstore.domain.calls import FunctionCall
 from eventstore.domain.codec import Decoders
+from eventstore.domain.detached import EventsArchived, EventsRestored
 from eventstore.domain.event_tables import require_tool_event_tags
 from eventstore.domain.events import SCHEMAS, ModelResponded, UsageLimitBreach
 from eventstore.domain.failure import Failure
+from eventstore.domain.redaction import PayloadsRedacted
 
 
 class CallHeader(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -139,7 +142,7 @@ class MessageHeader(msgspec.Struct, frozen=True, gc=False):
     """The header of a `MessageAdded`."""
 
     tag: ClassVar[str] = "message"
-    role: str = ""
+    role: str
     turn: int | None = None
 
 
@@ -161,6 +164,9 @@ EventHeader: TypeAlias = (
     | MessageHeader
     | ModelResponded
     | UsageLimitBreach
+    | PayloadsRedacted
+    | EventsArchived
+    | EventsRestored
     | OtherHeader
 )
 

@@ -16,8 +16,10 @@ from typing import Any, ClassVar, get_args
 import msgspec
 
 from eventstore.domain.calls import FunctionCall, FunctionResponse
+from eventstore.domain.detached import ArchiveEvent
 from eventstore.domain.failure import Failure
 from eventstore.domain.messages import Part
+from eventstore.domain.redaction import PayloadsRedacted, is_marker
 from eventstore.domain.usage import Usage
 
 
@@ -370,10 +372,6 @@ class RunEnded(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     failure: Failure | None = None
 
 
-REDACTED_PREFIX = '{"redacted":"'
-"""How the payload of a redacted event begins; 32 hex digits follow, the digest of what it was."""
-
-
 class UnknownEvent(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """An event with a tag or form that this version does not know, kept as it was stored.
 
@@ -393,7 +391,7 @@ class UnknownEvent(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     @property
     def is_redacted(self) -> bool:
         """Whether its payload was redacted, and the digest that it kept is the right one."""
-        return not self.damage and self.payload.startswith(REDACTED_PREFIX)
+        return not self.damage and is_marker(self.payload)
 
     @property
     def problem(self) -> str | None:
@@ -404,7 +402,7 @@ class UnknownEvent(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
             return None
         name = f"{self.tag} (schema {self.schema})"
         if self.is_redacted:
-            return f"{name} cannot be read: it was redacted with members that its form requires"
+            return f"{name} cannot be read: its payload is a marker that is not as it was written"
         if self.is_newer:
             return f"{name} is of a newer version of toolledger: upgrade to read it"
         return f"{name} cannot be read: it is damaged"
@@ -423,8 +421,7 @@ ToolEvent = (
 """A step of a call."""
 
 TOOL_EVENTS: frozenset[type] = frozenset(get_args(ToolEvent))
-"""The classes of the union. A fold asks `type(event) in TOOL_EVENTS`: for an event of another class
-`isinstance` takes ten times as long."""
+"""The classes of the union: for an event of another class `isinstance` takes ten times as long."""
 
 Event = (
     ToolEvent
@@ -436,6 +433,8 @@ Event = (
     | UsageLimitBreach
     | RunStarted
     | RunEnded
+    | PayloadsRedacted
+    | ArchiveEvent
     | UnknownEvent
 )
 """Anything that is stored in a conversation."""
@@ -477,6 +476,9 @@ class Recorded(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     gaps). `event_id` is a UUID as 32 hex digits, `recorded_at` microseconds since 1970 UTC.
     `call_id` and `fingerprint` (of the arguments in force) are None if no call is concerned.
     `occurred_at` is the time at the event's source, in microseconds, where that is known.
+    `redacted` is the digest of the marker, in hex, that stands for a payload which was redacted.
+    `locked` says why a payload that is encrypted cannot be read; what is shown is as if it had been
+    redacted.
     """
 
     lane: int
@@ -489,6 +491,8 @@ class Recorded(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     fingerprint: str | None
     event: Event
     occurred_at: int | None = None
+    redacted: str | None = None
+    locked: str | None = None
 
     @property
     def time(self) -> int:

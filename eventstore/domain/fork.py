@@ -3,7 +3,10 @@
 1. The events up to the fork are copied as they are, in their order. Their versions are those of the
    origin; their times and event ids are the copy's own.
 2. After them a `RunStarted` names the origin and the version of the fork.
-3. A call that was open there belongs to the origin. In the copy it is closed and never runs: a call
+3. Of an event that was redacted, what is left is copied, without its marker. The records of the
+   redactions are copied with the name of the origin; those after the fork follow it. So nothing
+   starts in the copy that would not start in the origin.
+4. A call that was open there belongs to the origin. In the copy it is closed and never runs: a call
    that had not started is rejected; one that may have taken effect, or whose next attempt was
    announced, fails with the code "forked". No attempt is announced in the copy.
 """
@@ -24,9 +27,11 @@ from eventstore.domain.events import (
     ToolFailed,
     ToolPending,
     ToolRejected,
+    UnknownEvent,
 )
 from eventstore.domain.failure import ErrorKind, Failure
 from eventstore.domain.lifecycle import evolve
+from eventstore.domain.redaction import PayloadsRedacted
 from eventstore.domain.statuses import Failed
 from eventstore.domain.tool import Tool
 from eventstore.errors import VersionConflict
@@ -41,13 +46,19 @@ def forked_events(origin: str, events: Iterable[Recorded], at: int) -> list[Even
     """
     check_version("at", at)
     copied: list[Event] = []
+    later: list[Event] = []
     tools: dict[str, Tool] = {}
-    version = 0
+    version, is_redacted = 0, False
     for recorded in events:
+        event = recorded.event
         if recorded.version > at:
-            break
-        version, event = recorded.version, recorded.event
-        copied.append(replace(event, delay=None) if isinstance(event, ToolFailed) else event)
+            if not is_redacted:
+                break
+            later += _later_record(origin, event, at)
+            continue
+        version = recorded.version
+        is_redacted = is_redacted or recorded.redacted is not None
+        copied.append(_copy(origin, event))
         if isinstance(event, ToolEvent):
             _apply(tools, event, recorded)
     if at == 0 or version < at:
@@ -55,7 +66,25 @@ def forked_events(origin: str, events: Iterable[Recorded], at: int) -> list[Even
             f"at is {at}: pass a version of {origin!r}, which has {version} to fork at"
         )
     started = RunStarted(parent_conversation_id=origin, forked_at=at)
-    return [*copied, started, *_closing(origin, at, tools)]
+    return [*copied, started, *later, *_closing(origin, at, tools)]
+
+
+def _copy(origin: str, event: Event) -> Event:
+    if isinstance(event, ToolFailed):
+        return replace(event, delay=None)
+    if isinstance(event, PayloadsRedacted):
+        return replace(event, origin=event.origin or origin)
+    if isinstance(event, UnknownEvent) and event.is_redacted:
+        return UnknownEvent(event.tag, event.schema, "{}")
+    return event
+
+
+def _later_record(origin: str, event: Event, at: int) -> Iterable[Event]:
+    """Yield the record of a redaction, as far as it is of versions that were copied."""
+    if isinstance(event, PayloadsRedacted):
+        copied = tuple(each for each in event.payloads if each.version <= at)
+        if copied:
+            yield replace(event, payloads=copied, origin=event.origin or origin)
 
 
 def _apply(tools: dict[str, Tool], event: ToolEvent, recorded: Recorded) -> None:

@@ -428,6 +428,7 @@ class _Turn:
 
     def take(self, name: str, given: object) -> Tool:
         """Return the call that the SDK runs, as it stands now: each call of a turn once."""
+        given = self.chat.session.covered(given)
         for index, tool in enumerate(self._untaken):
             if tool.call.name == name and tool.call.arguments == given:
                 del self._untaken[index]

@@ -343,7 +343,13 @@ class _Run:
                 tool = await self._calls.now(tool.id)
                 is_decided = isinstance(tool.status, Approved)
         self._attempts[tool.id] = attempt
-        return _permission("allow", updatedInput=attempt.arguments) if is_decided else {}
+        if is_decided or self._is_covered(hook["tool_input"]):
+            return _permission("allow", updatedInput=attempt.arguments)
+        return {}
+
+    def _is_covered(self, given: object) -> bool:
+        """Return whether the rules of the store cover a part of these arguments."""
+        return bool(self._chat.session.blocking.covered(given) != given)
 
     async def _defer(self, tool: Tool, status: Pending) -> HookJSONOutput:
         """Let a call wait for a person; Claude Code keeps one."""
@@ -362,8 +368,10 @@ class _Run:
         is_decided = isinstance(tool.status, Approved)
         if said.denied and awaits_attempt(tool):
             tool = await self._chat.reject(tool.id, said.reason, "hook", seen=tool)
-        elif said.edit is not None and (edit := host_edit(tool, said.edit)) is not None:
-            tool = await self._calls.edit(tool, edit)
+        elif said.edit is not None:
+            edit = host_edit(tool, said.edit, self._chat.session.blocking)
+            if edit is not None:
+                tool = await self._calls.edit(tool, edit)
         return tool, is_decided
 
     async def _may_be_edited(self, call_id: str) -> bool:
@@ -422,7 +430,7 @@ class _Run:
         await self._chat.approve(call_id, edited, by="can_use_tool", seen=asked)
         begun = await self._chat.begin(call_id, lease=DEFAULT_LEASE_SECONDS)
         self._attempts[call_id] = begun
-        return answer
+        return replace(answer, updated_input=begun.arguments) if self._is_covered(runs) else answer
 
     async def _awaited(self, call_id: str) -> Tool:
         """Return a call once the response that makes it is recorded."""

@@ -221,7 +221,7 @@ class Ledger(BasePlugin):
         call = await self._call(tool, tool_context)
         if call is None or type(tool) is BaseTool:  # ADK answers to a name that no tool has
             return None
-        edited = host_edit(call, tool_args)
+        edited = host_edit(call, tool_args, self.chat.session.blocking)
         call = await self._checked(call, tool, edited)
         decided = await self._decided(call, tool, tool_context, edited)
         if decided is None:

@@ -17,6 +17,7 @@ from eventstore.domain.revision import Revision
 if TYPE_CHECKING:
     from eventstore.domain.json_types import JsonObject
     from eventstore.domain.tool import Tool
+    from eventstore.session import Session
 
 
 EDITED: Final = "edited by the host"
@@ -59,12 +60,17 @@ def seen_with_edit(tool: Tool, seen: Revision, edited: JsonObject | None) -> Rev
     return tool.revision
 
 
-def host_edit(tool: Tool, given: object) -> JsonObject | None:
+def host_edit(tool: Tool, given: object, session: Session) -> JsonObject | None:
     """Return the arguments that the host's code has for a call, where the log has others.
+
+    What the rules of the store cover in them is no edit.
 
     They are not an edit of a call that has been edited, started or paused meanwhile: the host's
     code has not seen it as it is.
     """
+    if given == tool.call.arguments:
+        return None
+    given = session.covered(given)
     if given == tool.call.arguments or tool.revision != first_seen(tool):
         return None
     return cast("JsonObject", given)

@@ -295,7 +295,7 @@ class Ledger:
         asked = request.tool_call
         call_id, name = str(asked["id"]), asked["name"]
         tool = self._calls.find(call_id)
-        if tool is not None and not _is_same(tool, request):
+        if tool is not None and not self._is_same(tool, request):
             tool = self._calls.find_made(call_id, name, asked["args"]) or tool
         if tool is None:
             raise LookupError(f"the log has no call {call_id!r}: record the model's response")
@@ -309,7 +309,7 @@ class Ledger:
     async def _found(self, request: ToolCallRequest) -> Tool:
         """Return the same; a call that was just recorded and needs no decision is not read."""
         new = self._calls.take_new(str(request.tool_call["id"]))
-        if new is not None and _is_same(new, request) and not self._asks(new, request):
+        if new is not None and self._is_same(new, request) and not self._asks(new, request):
             return new
         return await self.call_blocking(lambda: self._find(request))
 
@@ -344,11 +344,21 @@ class Ledger:
 
     # decisions
 
+    def _is_same(self, tool: Tool, request: ToolCallRequest) -> bool:
+        """Return whether the log and the graph have the same name and arguments for a call."""
+        return tool.call.name == request.tool_call["name"] and self._edit(tool, request) is None
+
+    def _edit(self, tool: Tool, request: ToolCallRequest) -> JsonObject | None:
+        """Return the arguments to which the host has changed those of a call that has a tool."""
+        if request.tool is None:
+            return None
+        return host_edit(tool, request.tool_call["args"], self._chat.session)
+
     def _asks(self, tool: Tool, request: ToolCallRequest) -> bool:
         """Return whether a call waits for a decision, or the host has decided to edit it."""
         if not isinstance(tool.status, Pending):
             return False
-        return self._needs_decision(tool) or _edit(tool, request) is not None
+        return self._needs_decision(tool) or self._edit(tool, request) is not None
 
     def _needs_decision(self, tool: Tool) -> bool:
         status = tool.status
@@ -367,7 +377,7 @@ class Ledger:
         if not isinstance(now.status, Pending):
             return now
         answer = step.answer(now)
-        edited = _edit(now, request)
+        edited = self._edit(now, request)
         if answer is None and (edited is None or self._needs_decision(now)):
             step.ask(now, edited)
         try:
@@ -403,13 +413,3 @@ class Ledger:
     async def call_blocking(self, function: Callable[[], T]) -> T:
         """Call a function that blocks, for an awaited hook."""
         return await awaited_chat(self.chat).session.call(function)
-
-
-def _is_same(tool: Tool, request: ToolCallRequest) -> bool:
-    """Return whether the log and the graph have the same name and arguments for a call."""
-    return tool.call.name == request.tool_call["name"] and _edit(tool, request) is None
-
-
-def _edit(tool: Tool, request: ToolCallRequest) -> JsonObject | None:
-    """Return the arguments to which the host has changed those of a call that it has a tool for."""
-    return None if request.tool is None else host_edit(tool, request.tool_call["args"])

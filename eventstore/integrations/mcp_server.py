@@ -76,7 +76,7 @@ class RecordedServer(MCPServer[Any]):
                 text = shown_text(await calls.answer(await calls.now(call.id)))
                 return CallToolResult(content=[TextContent(type="text", text=text)], is_error=True)
             try:
-                answer = await super().call_tool(name, arguments, context)
+                answer = await super().call_tool(name, attempt.arguments, context)
             except ToolError as error:
                 await attempt.fail(_own_failure(error))
                 raise

@@ -106,7 +106,8 @@ class RecordedAgents:
 
         async def checked(data: ToolInputGuardrailData) -> ToolGuardrailFunctionOutput:
             call = await self._log.calls.find(data.context.tool_call_id)
-            if call is not None and call.edit is not None:
+            given = data.context.tool_arguments
+            if call is not None and (call.edit is not None or self._log.is_covered(given)):
                 context = copy.copy(data.context)
                 context.tool_arguments = json.dumps(call.effective_call.arguments)
                 data = replace(data, context=context)

@@ -153,7 +153,8 @@ class RunLog:
         async with self.calls.running(found) as attempt:
             if attempt is None:
                 return await self.invoke(tool, context, arguments)
-            given = arguments if found.edit is None else json.dumps(attempt.arguments)
+            is_given = found.edit is None and not self.is_covered(arguments)
+            given = arguments if is_given else json.dumps(attempt.arguments)
             try:
                 result = await tool.on_invoke_tool(context, given)
             except ModelBehaviorError as refused:
@@ -172,6 +173,10 @@ class RunLog:
             else:
                 await attempt.complete(plain(words_of(result) if is_remote else result))
             return result
+
+    def is_covered(self, arguments: str) -> bool:
+        """Return whether the rules of the store cover a part of these arguments."""
+        return bool(self.chat.session.blocking.covered(arguments) != arguments)
 
     def _failure_of(self, call: Tool, call_id: str) -> Exception | Failure | None:
         """Return why the tool of a call has failed; None if it has not."""

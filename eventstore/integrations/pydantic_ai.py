@@ -286,7 +286,7 @@ class Ledger(AbstractCapability[Any]):
         run: Callable[[], Awaitable[Any]],
     ) -> object:
         tool = await self._log.tool(ctx, call, to_run=not ctx.tool_call_approved)
-        asked = parsed_call(call).call.arguments
+        asked = self._asked(ctx, call, args, by)
         is_given = asked == tool.effective_call.arguments
         decides = ctx.tool_call_approved and type(tool.status) is Pending
         if not decides and _awaits_approval(tool):
@@ -297,6 +297,7 @@ class Ledger(AbstractCapability[Any]):
             base = asked if decides else tool.effective_call.arguments
             if by is not None and _is_changed(args, base, by, ctx):
                 tool = await self._edited(tool, args, decides=decides)
+                self._cover(args, by, ctx)
             elif decides:
                 edit = None if is_given else args
                 seen = seen_by_host(ctx.messages, tool)
@@ -318,13 +319,44 @@ class Ledger(AbstractCapability[Any]):
             await attempt.complete(value)
             return result
 
+    def _asked(
+        self,
+        ctx: RunContext[Any],
+        call: messages.ToolCallPart,
+        args: dict[str, Any],
+        by: ToolsetTool[Any] | None,
+    ) -> object:
+        """Return the arguments that the model asked for, as the log may hold them."""
+        given = parsed_call(call).call.arguments
+        asked = self.chat.session.blocking.covered(given)
+        if asked != given:
+            self._cover(args, by, ctx)
+        return asked
+
+    def _cover(
+        self, args: dict[str, Any], by: ToolsetTool[Any] | None, ctx: RunContext[Any]
+    ) -> None:
+        """Take out of the arguments that are to run what the log does not hold.
+
+        Raises:
+            ValidationError: the tool does not take what is left.
+        """
+        given = to_jsonable_python(args, serialize_unknown=True)
+        left = self.chat.session.blocking.covered(given)
+        if left != given:
+            if by is not None:
+                left = by.args_validator.validate_python(left, context=ctx.validation_context)
+            args.clear()
+            args.update(left)
+
     async def _edited(self, tool: Tool, args: dict[str, Any], *, decides: bool) -> Tool:
         """Return a call that needs no decision, with the arguments that the host's code has for it.
 
         Raises:
             UserError: the decision on the call is one on other arguments.
         """
-        edit = host_edit(tool, to_jsonable_python(args, serialize_unknown=True))
+        given = to_jsonable_python(args, serialize_unknown=True)
+        edit = host_edit(tool, given, self.chat.session.blocking)
         if decides or edit is None or isinstance(tool.status, Approved):
             raise exceptions.UserError(
                 f"a capability has changed the arguments of call {tool.id!r} to others than those "

@@ -126,6 +126,7 @@ class RecordedCalls:
 
         Runs of a graph that share a conversation may give one id to several calls.
         """
+        arguments = self._chat.session.covered(arguments)
         for tool in self._with_id(call_id):
             known = (tool.call.arguments, tool.effective_call.arguments)
             if tool.call.name == name and arguments in known:

@@ -248,7 +248,8 @@ class Ledger(Plugin):
 
     async def _decided(self, tool: Tool, context: ExecuteToolContext) -> Tool:
         """Return a call once it is decided on; one that waits interrupts the agent."""
-        status, edited = tool.status, host_edit(tool, context.tool_use["input"])
+        status, session = tool.status, self.chat.session.blocking
+        edited = host_edit(tool, context.tool_use["input"], session)
         waits = isinstance(status, Pending) and status.needs_decision
         needs_decision = waits or tool.call.name in self._needs_approval
         if not isinstance(status, Pending) or not (needs_decision or edited is not None):

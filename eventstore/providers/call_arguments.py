@@ -7,6 +7,7 @@ from eventstore.domain.fingerprint import canonical
 from eventstore.domain.json_types import JsonObject
 from eventstore.domain.jsonable import safe_repr
 from eventstore.domain.nesting import json_text, too_deep
+from eventstore.domain.redaction import REDACTED
 from eventstore.providers.json_values import as_text, copy
 from eventstore.providers.model import Call, Change
 
@@ -48,5 +49,7 @@ def object_arguments(call: Call, changes: list[Change]) -> JsonObject:
         return {"input": call.free_text}
     if call.raw is None and isinstance(call.arguments, dict):
         return copy(call.arguments)
-    changes.append(Change("wrapped", "arguments", "its arguments are not a JSON object", call.id))
+    is_gone = call.raw == REDACTED
+    why = "its arguments were redacted" if is_gone else "its arguments are not a JSON object"
+    changes.append(Change("wrapped", "arguments", why, call.id))
     return {"raw_arguments": call.raw if call.raw is not None else call.arguments}

@@ -8,11 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
 from eventstore.domain.events import Recorded
+from eventstore.subjects.tags import SubjectIndex, Tag
+from eventstore.subjects.vault import Vault
+
+if TYPE_CHECKING:
+    from eventstore.storage.sealable_log import SealableLog
+    from eventstore.storage.stored_row import StoredRow
 
 
 class Draft(msgspec.Struct, frozen=True, gc=False):
@@ -22,6 +28,7 @@ class Draft(msgspec.Struct, frozen=True, gc=False):
     brought it into the conversation, which is what a search by fingerprint finds. `id_given` says
     that the caller gave the id, which `known_ids` then finds. `recorded_at` is the store's time,
     `occurred_at` that of the event's source where it is known; both in microseconds since 1970 UTC.
+    `salt` are 16 random bytes, which a redaction deletes with the payload.
     """
 
     event_id: bytes
@@ -33,6 +40,76 @@ class Draft(msgspec.Struct, frozen=True, gc=False):
     begins: bool = False
     id_given: bool = False
     occurred_at: int | None = None
+    salt: bytes = b""
+
+
+class StoredPayload(msgspec.Struct, frozen=True, gc=False):
+    """What a redaction must know of a stored event.
+
+    `salt` is empty for an event of an older version, and for one that is redacted already. `plain`
+    is what an encrypted payload says, where its key is there.
+    """
+
+    version: int
+    tag: str
+    schema: int
+    payload: bytes
+    fingerprint: bytes | None
+    salt: bytes
+    plain: bytes | None = None
+
+
+class Rewrite(msgspec.Struct, frozen=True, gc=False):
+    """A marker for the payload of a stored event, whose salt is deleted.
+
+    With `fingerprint`, that of the event, the fingerprint is deleted, too, and its row in the
+    index.
+    """
+
+    version: int
+    marker: bytes
+    fingerprint: bytes | None = None
+
+
+class DetachedPayload(msgspec.Struct, frozen=True, gc=False):
+    """What is stored for a payload that an archive holds, and what is dropped with it.
+
+    `fingerprint` is that of the event, which goes with the payload where it `forgets` it: so where
+    the digest has a salt. `begins` says that the index of fingerprints has a row for the event.
+    """
+
+    version: int
+    payload: bytes
+    fingerprint: bytes | None = None
+    forgets: bool = False
+    begins: bool = False
+
+
+class Detach(msgspec.Struct, frozen=True, gc=False):
+    """All payloads of a conversation up to `version` go: an archive at `place` holds them."""
+
+    version: int
+    archived_at: int
+    place: str
+    payloads: Sequence[DetachedPayload]
+
+
+class AttachedPayload(msgspec.Struct, frozen=True, gc=False):
+    """A payload that comes back from an archive, with all that its event had before."""
+
+    version: int
+    event_id: bytes
+    payload: bytes
+    salt: bytes | None
+    fingerprint: bytes | None
+    begins: bool
+    id_given: bool
+
+
+class Attach(msgspec.Struct, frozen=True, gc=False):
+    """All payloads of an archived conversation come back."""
+
+    payloads: Sequence[AttachedPayload]
 
 
 class Append(msgspec.Struct):
@@ -41,6 +118,9 @@ class Append(msgspec.Struct):
     `as_of` is the lane position up to which that state is known to be current. A storage decides
     nothing itself: `rebase` takes the events that others have written to the conversation since
     `version` (none is possible), and returns the drafts to store instead. An empty answer is legal.
+    `rewrites` are done in the same transaction, where there are drafts: these are the record of a
+    redaction, or of an archive. So are `tags` written, which say what persons the drafts are about.
+    All requests of an append that are `joint` are stored, or none.
     """
 
     conversation_id: str
@@ -48,6 +128,9 @@ class Append(msgspec.Struct):
     as_of: int
     drafts: Sequence[Draft]
     rebase: Callable[[Sequence[Recorded]], Sequence[Draft]]
+    rewrites: Sequence[Rewrite] | Detach | Attach = ()
+    tags: Sequence[Tag] = ()
+    joint: bool = False
 
 
 class Appended(msgspec.Struct, frozen=True, gc=False):
@@ -70,6 +153,56 @@ class Damage(msgspec.Struct, frozen=True, gc=False):
     conversation_id: str | None
     version: int | None
     problem: str
+
+
+class Archived(msgspec.Struct, frozen=True, gc=False):
+    """A conversation whose events up to `version` are in an archive, since when, and where."""
+
+    conversation_id: str
+    version: int
+    archived_at: int
+    place: str
+
+
+class Resting(msgspec.Struct, frozen=True, gc=False):
+    """A conversation, and its last event: its version, tag and time of recording."""
+
+    conversation_id: str
+    version: int
+    recorded_at: int
+    tag: str
+
+
+class Archives(Protocol):
+    """What a storage offers for archives: the conversations of its tenant, as they are stored."""
+
+    def resting(self) -> Iterator[Resting]:
+        """Yield all conversations that are not archived, lane by lane."""
+        ...
+
+    def rows(self, conversation_id: str) -> Iterator[StoredRow]:
+        """Yield the rows of a conversation, in order, in bounded memory."""
+        ...
+
+    def list(self) -> Iterator[Archived]:
+        """Yield the conversations that are archived, lane by lane."""
+        ...
+
+    def find(self, conversation_id: str) -> Archived | None:
+        """Return where a conversation is archived; None where it is not."""
+        ...
+
+    def exclusive(self) -> AbstractContextManager[None]:
+        """Keep every other process from archiving meanwhile.
+
+        Raises:
+            StoreBusy: another one archives now.
+        """
+        ...
+
+    def permissions(self) -> int:
+        """Return the permissions that a file of events may have at most."""
+        ...
 
 
 class Storage(Protocol):
@@ -124,6 +257,26 @@ class Storage(Protocol):
         """Yield the same as `feed`, many at a time, with headers in place of the events."""
         ...
 
+    def payloads(self, conversation_id: str) -> Iterator[StoredPayload]:
+        """Yield the payloads of a conversation as they are stored, in order, in bounded memory."""
+        ...
+
+    def erase(self) -> tuple[str, ...]:
+        """Clear what the database still holds of payloads that were redacted, as far as it can.
+
+        Returned is what is left, in words, each with the remedy.
+        """
+        ...
+
+    def unlock(self, vault: Vault) -> None:
+        """Read from now on what is encrypted, as far as its keys are there."""
+        ...
+
+    @property
+    def subjects(self) -> SubjectIndex:
+        """The index of the persons that events are about, of all tenants."""
+        ...
+
     def by_fingerprint(self, digest: bytes) -> Iterator[Recorded]:
         """Yield the events of all calls that had these arguments in force, in any conversation."""
         ...
@@ -165,6 +318,15 @@ class Storage(Protocol):
         """Trust nothing that is remembered of the log: it was put back to an older state."""
         ...
 
+    @property
+    def timeline(self) -> int:
+        """A number that changes when the log was found not to be the one that was read before.
+
+        What was made of that log does not hold any more; the read that finds it changes the number
+        before it ends. It stays the same for a log that nothing can put back.
+        """
+        return 0
+
     def accept_loss(self) -> None:
         """Record that the database was put back to an older state, and that this is known.
 
@@ -185,6 +347,16 @@ class Storage(Protocol):
 
         None for a database without a server: it is on this machine, which has a clock.
         """
+        return None
+
+    @property
+    def sealable_log(self) -> SealableLog | None:
+        """The log of all tenants as it is sealed; None for a storage that keeps no seals."""
+        return None
+
+    @property
+    def archives(self) -> Archives | None:
+        """What it offers for archives; None for a storage that keeps none."""
         return None
 
     @property

@@ -3,18 +3,20 @@
 A migration that was broken off, on a database whose schema has no transactions:
 
 1. The table `UNDER_WAY` is there while a migration runs, and stays if the process is killed.
-2. Where it is found, the last revision's upgrade is run again. It continues from whatever it finds.
+2. Where it is found, the upgrade to the revision that is noted is run again, and those after it.
+   Each continues from whatever it finds.
 3. So a broken-off upgrade is continued, and a broken-off downgrade is undone; `downgrade` then
    begins anew.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from eventstore.errors import NotAStore, SchemaTooNew
+from eventstore.errors import NotAStore, SchemaTooNew, StoreCorrupt
 
 if TYPE_CHECKING:
     from alembic.config import Config
@@ -28,7 +30,7 @@ VERSION_TABLE = "toolledger_version"
 UNDER_WAY = "toolledger_migration"
 """The table that marks a database on which a migration runs, or was broken off."""
 
-REVISIONS = ("0001", "0002")
+REVISIONS = ("0001", "0002", "0003")
 """Every revision of the schema, oldest first; the last is the one this library writes."""
 
 
@@ -66,12 +68,23 @@ def revision(connection: Connection) -> str | None:
     return found
 
 
+def is_revision(found: object) -> bool:
+    """Return whether a version of the library, this one or a later one, may write a revision."""
+    return isinstance(found, str) and re.fullmatch(r"[0-9]{4}", found) is not None
+
+
 def check(found: str | None) -> bool:
     """Return whether a database at revision `found` must be upgraded.
 
     Raises:
         SchemaTooNew: This library does not know the revision.
+        StoreCorrupt: No version of the library writes such a one.
     """
+    if found is not None and not is_revision(found):
+        raise StoreCorrupt(
+            f"{VERSION_TABLE} has {found!r}, which no version of toolledger writes: restore the "
+            "database from a copy"
+        )
     if found is not None and found not in REVISIONS:
         raise SchemaTooNew(
             f"the schema is at revision {found}, this version of toolledger knows "
@@ -91,8 +104,10 @@ def upgrade(connection: Connection, to: str = "head", progress: Progress | None 
     """Bring the schema up to revision `to`, in the connection's transaction."""
     from alembic import command
 
-    if is_broken_off(connection) and revision(connection) == REVISIONS[-1]:
-        connection.exec_driver_sql(f"UPDATE {VERSION_TABLE} SET version_num = '{REVISIONS[-2]}'")
+    found = revision(connection) if is_broken_off(connection) else None
+    if found in REVISIONS[1:]:  # its downgrade may be what was broken off
+        before = REVISIONS[REVISIONS.index(found) - 1]
+        connection.exec_driver_sql(f"UPDATE {VERSION_TABLE} SET version_num = '{before}'")
     command.upgrade(_config(connection, progress), to)
 
 

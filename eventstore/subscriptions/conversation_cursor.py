@@ -13,7 +13,8 @@ _WRITTEN = re.compile("([0-9]{1,30})(?:-([0-9a-f]{32}(?:@-?[0-9]+)?))?")
 class ConversationCursor(int):
     """A version of a conversation, and the anchor of the event there; `str()` to keep both.
 
-    A number alone is a cursor, too: it cannot tell whether the log was put back behind it.
+    A number alone is a cursor, too. It gets the anchor of the event that is there when it is first
+    read from, so it cannot tell whether another one was there before.
     """
 
     anchor: str | None

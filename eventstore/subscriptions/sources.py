@@ -168,7 +168,8 @@ class ConversationSource:
         """
         found: list[Recorded] = []
         end = int(start)
-        for recorded in self._after(start):
+        start, after = self._after(start)
+        for recorded in after:
             if recorded.version != end + 1:
                 raise StoreCorrupt(
                     f"conversation {self._id!r} has no version {end + 1}, but it has "
@@ -180,18 +181,32 @@ class ConversationSource:
                 break
         return Page(found, start, self.cursor(start, found))
 
-    def _after(self, start: ConversationCursor) -> Iterator[Recorded]:
-        """Return the events after a version, read together with the event there."""
-        if start.anchor is None:
-            return self._session.events(self._id, int(start))
+    def _after(self, start: ConversationCursor) -> tuple[ConversationCursor, Iterator[Recorded]]:
+        """Return the events after a version, read together with the event there.
+
+        A version alone gets the anchor of that event.
+        """
+        if start == 0:
+            return start, self._session.events(self._id)
         events = self._session.events(self._id, start - 1)
         there = next(events, None)
         found = anchor_of(there) if there is not None and there.version == start else None
+        if start.anchor is None:
+            if there is None:
+                raise self._ahead(int(start))
+            if found is None:  # its row is damaged
+                return start, self._session.events(self._id, int(start))
+            return ConversationCursor(int(start), found), events
         if not is_same(start.anchor, found):
             self._session.storage.forget()
             lost = LostPlace(self._id, int(start), event_id_of(start.anchor), event_id_of(found))
             raise CursorLost([lost], "0")
-        return events
+        return start, events
+
+    def _ahead(self, version: int) -> CursorLost:
+        end = self._session.storage.versions([self._id]).get(self._id, 0)
+        remedy = f"it ends at version {end}: follow it from there, or from 0 to read it again"
+        return CursorLost([LostPlace(self._id, version, None, None)], "0", remedy)
 
     def cursor(self, start: ConversationCursor, returned: Sequence[Recorded]) -> ConversationCursor:
         """Return a version, with the event there."""

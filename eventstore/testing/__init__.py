@@ -1,9 +1,10 @@
 """Support for tests: contracts of storages, providers, projections, importers; builders, a clock.
 
 One class tests that a storage keeps the contract. For a database that only one storage can use at a
-time, derive it from `StorageContract` and `EventStoreContract` instead:
+time, derive it from `StorageContract` and `EventStoreContract` instead. `SubjectContract`
+is for both:
 
-    class TestMine(SharedStorageContract, SharedEventStoreContract):
+    class TestMine(SharedStorageContract, SharedEventStoreContract, SubjectContract):
         @pytest.fixture
         def open_storage(self):
             opened = []
@@ -15,6 +16,8 @@ time, derive it from `StorageContract` and `EventStoreContract` instead:
             yield open_storage
             for storage in opened:
                 storage.close()
+
+Where the storage keeps seals, derive it from `SealsContract`, too.
 
 For a provider, a projection or a file format, derive it from `ProviderContract`,
 `ProjectionContract` or `ImporterContract`, which say what they need.
@@ -57,9 +60,11 @@ from eventstore.testing.history import (
 from eventstore.testing.importer_contract import ImporterContract
 from eventstore.testing.projection_contract import ProjectionContract
 from eventstore.testing.provider_contract import ProviderContract
+from eventstore.testing.seals_contract import SealsContract
 from eventstore.testing.shared_store_contract import SharedEventStoreContract
 from eventstore.testing.storage_contract import SharedStorageContract, StorageContract
 from eventstore.testing.store_contract import EventStoreContract
+from eventstore.testing.subject_contract import SubjectContract
 
 __all__ = [
     "NOON",
@@ -74,9 +79,11 @@ __all__ = [
     "ProjectionContract",
     "ProviderContract",
     "Reading",
+    "SealsContract",
     "SharedEventStoreContract",
     "SharedStorageContract",
     "StorageContract",
+    "SubjectContract",
     "Violation",
     "acknowledged",
     "all_events",

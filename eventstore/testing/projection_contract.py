@@ -39,6 +39,9 @@ _STEPS: Final = 60
 """The number of steps in each."""
 
 
+_CARD: Final = "4111-1111-hunter2"
+
+
 class _Fold(Protocol):
     def apply(self, recorded: Recorded) -> None: ...
 
@@ -120,6 +123,24 @@ class ProjectionContract:
         """Events that are missing, repeated, out of order or damaged give an answer, too."""
         first = self._answers(hostile)
         assert self._answers(hostile[:20], hostile[20:]) == first
+
+    def test_content_that_is_redacted_later_is_given_up(self) -> None:
+        """The record of a redaction is an event; the answer has no word of what is gone then."""
+        with EventStore.open("sqlite://") as store:
+            chat = store.conversation("chat")
+            chat.add_message("user", f"My card is {_CARD}.")
+            for number in range(4):
+                call_id = chat.request("pay", {"card": _CARD}, f"call_{number}").id
+                chat.start(call_id)
+                if number:
+                    chat.fail(call_id, f"the card {_CARD}")
+                else:
+                    chat.complete(call_id, f"the card {_CARD}")
+            fold = self.projection()
+            fold.extend(list(chat.events()))
+            store.redact("chat", by="ada", text=_CARD)
+            fold.extend(list(store.redactions()))
+        assert _CARD not in repr(self.answer(fold))
 
     def _answers(self, *parts: Sequence[Recorded]) -> object:
         """Return the answer of a projection that is asked after each part."""

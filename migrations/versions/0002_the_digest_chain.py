@@ -25,13 +25,14 @@ import sqlalchemy as sa
 from alembic import context, op
 from sqlalchemy.dialects import mysql
 
+from eventstore.storage.brief_locks import lanes_held
 from eventstore.storage.chain import (
-    StoredRow,
     conversation_digest,
     digests_of,
     payload_digest,
     store_digest,
 )
+from eventstore.storage.stored_row import StoredRow
 
 revision = "0002"
 down_revision = "0001"
@@ -165,7 +166,7 @@ def new_digests(
         chained: dict[object, bytes] = {}  # of each conversation, the digest of its last event
         for rows in pages(connection, source, lane, before):
             for *columns, tenant, name in rows:
-                row = StoredRow._make([*columns[:11], None, *columns[11:]])
+                row = StoredRow._make([*columns[:11], None, *columns[11:], None])
                 previous = chained.get(row.conversation, bytes(16))
                 if row.version == 1 and tenant is not None:
                     previous = conversation_digest(bytes(tenant), bytes(name))
@@ -319,18 +320,8 @@ def writers_locked(connection: sa.Connection) -> Generator[None]:
     if not in_steps(connection):
         yield
         return
-    with connection.engine.connect() as beside:
-        if getattr(connection.dialect, "is_mariadb", False):
-            beside.exec_driver_sql("SET SESSION idle_transaction_timeout = 0")
-        else:
-            beside.exec_driver_sql("SET SESSION wait_timeout = 31536000")
-        beside.exec_driver_sql("BEGIN")
-        beside.exec_driver_sql("SELECT lane FROM toolledger_lanes FOR UPDATE").fetchall()
-        try:
-            yield
-        finally:
-            beside.exec_driver_sql("ROLLBACK")
-            beside.invalidate()
+    with lanes_held(connection):
+        yield
 
 
 def rename_old(connection: sa.Connection) -> None:

@@ -10,15 +10,20 @@ from typer.core import TyperGroup
 from projections.cli.commands.accept_loss import accept_loss
 from projections.cli.commands.approve import approvals, approve, reject
 from projections.cli.commands.archive import backup, export, restore
+from projections.cli.commands.bundle import bundle
 from projections.cli.commands.check import check
 from projections.cli.commands.demo import demo
 from projections.cli.commands.diff import diff
+from projections.cli.commands.erase import erase
 from projections.cli.commands.fork import fork
 from projections.cli.commands.import_ import import_
 from projections.cli.commands.migrate import migrate
 from projections.cli.commands.pytest_ import pytest_
+from projections.cli.commands.redact import redact
 from projections.cli.commands.replay import replay, tail
 from projections.cli.commands.report import report
+from projections.cli.commands.retain import retain
+from projections.cli.commands.seal import prove, seal, seal_key
 from projections.cli.commands.search import search
 from projections.cli.commands.serve import serve
 from projections.cli.commands.settle import doubts, settle
@@ -123,6 +128,40 @@ GROUPS = {
             "toolledger settle support-42 call_2 --failed 'the bank has no such payment' --by ann",
         ),
     ),
+    "Forget": (
+        Listed(
+            redact,
+            "the content of events that are stored",
+            "toolledger redact support-42 --call call_2 --path arguments.card --by mia",
+        ),
+        Listed(
+            erase,
+            "a person, in all conversations",
+            "toolledger erase customer-17 --secret subjects.secret --by mia",
+        ),
+    ),
+    "Prove": (
+        Listed(
+            seal_key,
+            "a key that signs what the log holds",
+            "toolledger seal-key example.com/agents seal.key",
+        ),
+        Listed(
+            seal,
+            "sign what the log holds, for others to check",
+            "toolledger seal --key seal.key --anchor /mnt/worm/notes",
+        ),
+        Listed(
+            prove,
+            "a proof of one event, or that nothing before was changed",
+            "toolledger prove support-42 7 --key 'example.com/agents+…' -o event.tlog-proof",
+        ),
+        Listed(
+            bundle,
+            "events with their proofs, as a folder for an auditor",
+            "toolledger bundle audit support-42 --key 'example.com/agents+…'",
+        ),
+    ),
     "Operate": (
         Listed(
             backup,
@@ -135,6 +174,11 @@ GROUPS = {
             "toolledger export support-42 --out support-42.jsonl",
         ),
         Listed(restore, "an exported log into a store", "toolledger restore support-42.jsonl"),
+        Listed(
+            retain,
+            "old conversations to an archive, or without content",
+            "toolledger retain --keep '6 months' --to archive",
+        ),
         Listed(
             serve,
             "the whole store as live web pages, with approvals",

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from eventstore import Conversation, EventStore, NotAStore
+from eventstore import Conversation, EventStore, NotAStore, SubjectSecret
 from eventstore.domain.credentials import may_be_address
 from eventstore.providers import PROVIDERS, AnyProvider
 from eventstore.providers import known_provider as provider_name
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from projections.search import TextSearch
 
 URL = "sqlite:///toolledger.db"
+
+SECRET_VARIABLE, KEYS_VARIABLE = "TOOLLEDGER_SUBJECTS", "TOOLLEDGER_KEYS"
+"""The variables that name the files of the secret of an index of subjects, and of their keys."""
 
 tenant: ContextVar[str] = ContextVar("tenant", default="")
 """The tenant whose log a command reads or writes; the option stands before the command."""
@@ -91,14 +94,44 @@ def seconds(text: str | float) -> float:
     return number
 
 
-def open_store(url: str, *, create: bool = False, read_only: bool = False) -> EventStore:
+def open_store(
+    url: str,
+    *,
+    create: bool = False,
+    read_only: bool = False,
+    subjects: SubjectSecret | None = None,
+    of_tenant: str | None = None,
+) -> EventStore:
     """Open the store at a URL; only commands that write create one that does not exist."""
+    name = tenant.get() if of_tenant is None else of_tenant
+    secret = subjects or os.environ.get(SECRET_VARIABLE)
+    keys = os.environ.get(KEYS_VARIABLE) if secret else None
     try:
-        return EventStore.open(url, create=create, read_only=read_only, tenant=tenant.get())
+        return EventStore.open(
+            url, create=create, read_only=read_only, tenant=name, subjects=secret, keys=keys
+        )
     except NotAStore as error:
         raise NotAStore(f"{error}, with --url or TOOLLEDGER_URL") from error
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="--url") from error
+    except (ValueError, FileNotFoundError) as error:
+        hint = f"--url, {SECRET_VARIABLE} or {KEYS_VARIABLE}" if secret else "--url"
+        raise typer.BadParameter(str(error), param_hint=hint) from error
+
+
+def subject_and_secret(subject: str, secret: str | None) -> tuple[str, SubjectSecret]:
+    """Return the subject that a command names, `-` reads it from stdin, and the secret of a file.
+
+    Raises:
+        typer.BadParameter: it is no subject, or the file does not hold a secret.
+    """
+    if secret is None:
+        raise typer.BadParameter(f"name the file of the secret, or set {SECRET_VARIABLE}")
+    named = sys.stdin.readline().rstrip("\r\n") if subject == "-" else subject
+    try:
+        opened = SubjectSecret.read(file_name(secret))
+        opened.digest(named)
+    except (OSError, ValueError) as error:
+        raise typer.BadParameter(str(error), param_hint="--secret or SUBJECT") from error
+    return named, opened
 
 
 def same_store(command: str, url: str) -> str:

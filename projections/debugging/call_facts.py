@@ -16,6 +16,7 @@ from eventstore import (
     HookRaised,
     MessageAdded,
     ModelResponded,
+    PayloadsRedacted,
     Recorded,
     RunEnded,
     RunStarted,
@@ -119,6 +120,8 @@ class LogFacts:
         self.ended: Recorded | None = None
         self.first: Recorded | None = None
         self.last: Recorded | None = None
+        self.last_said: Recorded | None = None  # without what was done to the log later
+        self.redactions: list[PayloadsRedacted] = []
         self.last_progress = 0
         self.largest: tuple[int, int] = (0, 0)
         self.second_largest = 0
@@ -131,6 +134,8 @@ class LogFacts:
             if self.first is None:
                 self.first = recorded
             self.last = recorded
+            if type(recorded.event) is not PayloadsRedacted:
+                self.last_said = recorded
             step = steps.get(type(recorded.event))
             if step is not None:
                 step(self, recorded, recorded.event)
@@ -291,6 +296,9 @@ class LogFacts:
         self.started.append(recorded)
         self.ended = None
 
+    def _redacted(self, _: Recorded, event: PayloadsRedacted) -> None:
+        self.redactions.append(event)
+
     def _run_ended(self, recorded: Recorded, _: RunEnded) -> None:
         self.ended = recorded
 
@@ -309,6 +317,7 @@ class LogFacts:
         RunEnded: _run_ended,
         HookRaised: _hook_raised,
         UsageLimitBreach: _limit_reached,
+        PayloadsRedacted: _redacted,
     }
 
 

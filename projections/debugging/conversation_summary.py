@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from eventstore import MessageAdded, Recorded, RunEnded
+from eventstore import Conversation, ConversationArchived, MessageAdded, Recorded, RunEnded
 from projections.debugging.call_facts import LogFacts
 
 
@@ -45,11 +45,32 @@ def conversation_summary(conversation_id: str, events: Iterable[Recorded]) -> Co
     )
 
 
+def summary_of(chat: Conversation) -> ConversationSummary:
+    """Return the summary of a conversation, which may be archived."""
+    try:
+        return conversation_summary(chat.id, chat.events())
+    except ConversationArchived as archived:
+        return _archived(archived)
+
+
+def _archived(archived: ConversationArchived) -> ConversationSummary:
+    return ConversationSummary(
+        conversation_id=archived.conversation_id,
+        version=archived.version,
+        last_at=archived.archived_at,
+        calls=0,
+        failed=0,
+        open=0,
+        last=f"archived in {archived.place}",
+        tokens=0,
+    )
+
+
 def _last(facts: LogFacts) -> str:
     ended = facts.ended.event if facts.ended is not None else None
     if isinstance(ended, RunEnded):
         return f"run {ended.reason}"
-    last = facts.last.event if facts.last is not None else None
+    last = facts.last_said.event if facts.last_said is not None else None
     if isinstance(last, MessageAdded):
         return f"{last.role} message"
     return last.tag if last is not None else ""

@@ -48,6 +48,7 @@ class _Line(msgspec.Struct):
     call_id: str | None = None
     fingerprint: _Fingerprint | None = None
     occurred_at: _Time | None = None
+    redacted: str | None = None
     stored: _Unknown | None = None
 
 
@@ -143,6 +144,7 @@ def _event(line: _Line) -> StoredEvent:
         line.fingerprint,
         event,
         line.occurred_at,
+        line.redacted,
     )
     stored = line.stored
     if stored is None:

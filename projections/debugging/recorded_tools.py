@@ -19,7 +19,7 @@ from threading import Lock
 from types import TracebackType
 from typing import Any, Literal, Self, get_args
 
-from eventstore import Failure, FunctionCall, Recorded, fingerprint
+from eventstore import Failure, FunctionCall, Recorded, ToolPending, fingerprint
 from projections.debugging.json_diff import JsonChange, json_diff
 from projections.debugging.recorded_calls import RecordedCall, recorded_calls
 from projections.formatting import arguments_text
@@ -118,7 +118,13 @@ class RecordedTools(Mapping[str, Callable[..., Any]]):
             raise ValueError(f"mode is {mode!r}: pass one of {', '.join(get_args(Mode))}")
         if (mode == "live") != (live is not None):
             raise ValueError('pass the real tools as live={...} with mode="live", and only then')
-        self.calls = recorded_calls(events)
+        log = list(events)
+        self.calls = recorded_calls(log)
+        self._redacted = {
+            each.event.call.name
+            for each in log
+            if each.redacted is not None and isinstance(each.event, ToolPending)
+        }
         self.divergences: list[Divergence] = []
         self._mode = mode
         self._live = live or {}
@@ -154,6 +160,8 @@ class RecordedTools(Mapping[str, Callable[..., Any]]):
             nearest = self._nearest(name, arguments)
             again = nearest is not None and not changes_of(nearest, name, arguments)
             problem = "the log has no further call of it" if again else "the log has no such call"
+            if name in self._redacted:
+                problem += ", or its arguments were redacted"
         divergence = Divergence(name, arguments, problem, nearest)
         self.divergences.append(divergence)
         return self._instead(divergence)

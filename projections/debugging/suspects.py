@@ -19,6 +19,7 @@ import msgspec
 from eventstore import RunEnded
 from eventstore.domain.finish_reasons import Ending, ending_of
 from eventstore.domain.one_line import one_line
+from eventstore.domain.redaction import REDACTED
 from projections.debugging.call_facts import CallError, CallFacts, LogFacts
 from projections.debugging.error_groups import ErrorGroup, error_kind
 from projections.debugging.error_line import error_line, same_error_key
@@ -316,7 +317,7 @@ class Suspects:
     def _arguments(self) -> Iterator[Cause]:
         for call in self._facts.calls.values():
             raw = call.call.raw
-            if raw is None or call.edit is not None or call.is_open:
+            if raw in (None, REDACTED) or call.edit is not None or call.is_open:
                 continue
             weight = 90 if call.version > self._last_assistant else 77
             if self._successes.get(call.name, 0) > call.ended:

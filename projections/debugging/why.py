@@ -188,7 +188,7 @@ def _loops(events: Sequence[Recorded], facts: LogFacts) -> list[Finding]:
 
 
 def _ended(facts: LogFacts, damaged: int) -> str:
-    last = facts.last
+    last = facts.last_said
     if last is None:
         return "the log is empty"
     opened = [call for call in facts.calls.values() if call.is_open]
@@ -203,6 +203,10 @@ def _ended(facts: LogFacts, damaged: int) -> str:
             text += f", the last from version {latest.version}"
     if facts.responses:
         text += f"; {plural(len(facts.responses), 'response')}: {usage_text(facts.usage)}"
+    if facts.redactions:
+        count = len({each.version for event in facts.redactions for each in event.payloads})
+        people = ", ".join(dict.fromkeys(event.by for event in facts.redactions))
+        text += f"; {plural(count, 'event')} redacted by {people}"
     if damaged:
         text += f"; {plural(damaged, 'event')} {'do' if damaged > 1 else 'does'} not fit the log"
     return text

@@ -6,6 +6,7 @@
 3. A result that the table has no place for becomes text. Any other event that does not fit is
    left out, and a repair says so.
 4. Events of another conversation than the first are left out.
+5. What is redacted after it was read is covered, and nothing of it is kept for a next view.
 
 The rule of what is then shown is in the package's docstring.
 """
@@ -23,7 +24,9 @@ from eventstore import (
     MessageAdded,
     ModelResponded,
     Part,
+    PayloadsRedacted,
     Recorded,
+    RedactedPayload,
     Text,
     ToolApproved,
     ToolCompleted,
@@ -36,6 +39,8 @@ from eventstore import (
     UnknownEvent,
     evolve,
 )
+from eventstore.domain.covered import covered_call, covered_event
+from eventstore.domain.redaction import REDACTED
 from eventstore.domain.unreadable_steps import left_in_doubt
 from eventstore.providers import LaterSystem, Reasoning, references_server_call
 from projections.history.bounded_results import ResultLimitsByTool
@@ -53,6 +58,7 @@ from projections.history.trace import Trace
 from projections.history.turns import orphan_text, shown_result
 from projections.kept_folds import KeptFolds
 from projections.projection import NO_CALL_ID, TOOL_EVENTS
+from projections.redactions import ReadMarkers
 
 _ANSWERS = frozenset({ToolCompleted, ToolFailed, ToolRejected})
 
@@ -154,6 +160,8 @@ class History:
         self._entries: list[Entry] = []
         self._turns: dict[int, Entry] = {}
         self._calls: dict[str, LoggedCall] = {}
+        self._said: dict[int, Entry] = {}  # by the versions of messages and of misplaced results
+        self._markers = ReadMarkers()
         self._entry_of_call: dict[str, Entry] = {}
         self._trace = Trace()
         self._kept = KeptView()
@@ -174,6 +182,10 @@ class History:
                 self._add_repair("dropped", "conversation", why, recorded.call_id, recorded.version)
                 return
             self.conversation_id = recorded.conversation_id
+        self._markers.take(recorded)
+        if type(recorded.event) is PayloadsRedacted:
+            for payload in self._markers.gone(recorded):
+                self._cover(payload)
         self.take(recorded.event, recorded.version, recorded.time, recorded.fingerprint)
 
     def take(
@@ -196,6 +208,25 @@ class History:
         elif type(event) is ModelResponded:
             self._trace.add_response(event, version)
 
+    def _cover(self, payload: RedactedPayload) -> None:
+        """Give up what is kept of an event; see `redactions`."""
+        self._kept = KeptView()
+        call = self._calls.get(payload.call_id or "")
+        if call is not None:
+            call.tool = covered_call(call.tool)
+            call.answer = None if call.answer is None else covered_event(call.answer)
+            self._trace.answers.pop(call.tool.id, None)
+            entry = self._entry_of_call[call.tool.id]
+            entry.message = entry.message and covered_event(entry.message)  # it may hold the call
+            entry.results_message = None
+            entry.revision += 1
+        if (said := self._said.get(payload.version)) is not None:
+            said.message = said.message and covered_event(said.message)
+            said.results_message = None
+            if said.misplaced_result:
+                said.misplaced_result = (Text(orphan_text(payload.call_id, REDACTED)),)
+            said.revision += 1
+
     def _add_message(self, version: int, event: MessageAdded) -> None:
         if event.results:
             self._keep_results_message(version, event)
@@ -208,9 +239,10 @@ class History:
             entry = self._turns[event.turn]
             first = entry.message
             entry.message = event if first is None else first.continued_by(event)
+            self._said[version] = entry
             entry.revision += 1
             return
-        entry = Entry(event.role, event, version)
+        entry = self._said[version] = Entry(event.role, event, version)
         self._entries.append(entry)
         if event.role == "tool":
             entry.is_continued = self._is_continued
@@ -235,6 +267,7 @@ class History:
             self._add_repair("merged", "results", why, None, version)
         if not event.parts or self._entries[-1] is entry:
             entry.results_message = event
+            self._said[version] = entry
             entry.revision += 1
 
     def _add_call(
@@ -310,7 +343,7 @@ class History:
             text, parts = shown_result(event)
         what = "wrapped" if text else "dropped"
         if text:
-            entry = Entry("user", None, version)
+            entry = self._said[version] = Entry("user", None, version)
             others = (part for part in parts if not isinstance(part, Text))
             entry.misplaced_result = (Text(orphan_text(event.call_id, text)), *others)
             self._entries.append(entry)

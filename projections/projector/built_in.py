@@ -17,7 +17,7 @@ from projections.projector.conversations_table import (
     conversation_changes,
     load_conversations,
 )
-from projections.projector.queries import Row, RowChanges, write_changes
+from projections.projector.queries import Row, RowChanges, delete_rows, write_changes
 from projections.projector.schema import FORMAT, USAGE_FORMAT
 from projections.projector.settings import DEFAULT_SETTINGS
 from projections.projector.statistics_table import StoredStatistics
@@ -53,6 +53,10 @@ class View(Protocol):
 
     def extend(self, events: Sequence[Recorded]) -> object:
         """Apply events."""
+        ...
+
+    def redact(self, conversation: StoredConversation, events: Sequence[Recorded], /) -> None:
+        """Give up what a conversation's events do not have any more."""
         ...
 
     def changes(
@@ -170,12 +174,22 @@ class BuiltInProjection:
         for view in state.views:
             view.extend(events)
 
+    def redact(self, state: ViewsState, events: Sequence[Recorded]) -> None:
+        """Give up, in each view, what a conversation's events do not have any more."""
+        conversation = state.conversations[events[0].conversation_id]
+        for view in state.views:
+            view.redact(conversation, events)
+
     def store(
         self, connection: Connection, lane: ProjectedLane, state: ViewsState
     ) -> ViewsState | None:
         """Store what has changed; return the state, or None if it has become too large."""
         conversations = list(state.changed.values())
         state.changed.clear()
+        for conversation in conversations:
+            if conversation.are_requests_rewritten:
+                where = lane.key | {"conversation": conversation.number}
+                delete_rows(connection, schema.requests, where)
         changes = conversation_changes(conversations)
         for view in state.views:
             changes += view.changes(connection, lane.key, conversations)

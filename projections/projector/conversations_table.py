@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from projections.statistics.counters import CountedStatus, FingerprintCounter, LiveCall
     from projections.statistics.usage_counters import ConversationUsage
 
+_EDIT = 2**64 - 1
+"""Turns all bits of a request: so an edit is told from a call that was asked for."""
+
 REQUESTS_PER_PAGE = 512
 """Requests of a conversation that one row holds."""
 
@@ -62,9 +65,11 @@ class StoredConversation:
         requests: what it has asked for, 8 bytes of each fingerprint.
         unstored_requests: those of them that no row holds yet, in their order.
         last_page: the row that holds the newest requests.
+        are_requests_rewritten: what it has asked for was redacted, so that all rows are made anew.
     """
 
     __slots__ = (
+        "are_requests_rewritten",
         "calls",
         "id",
         "is_new",
@@ -99,6 +104,7 @@ class StoredConversation:
         self.requests: set[int] = set()
         self.unstored_requests: list[int] = []
         self.last_page = b""
+        self.are_requests_rewritten = False
 
     @property
     def last_version(self) -> int:
@@ -124,7 +130,21 @@ class StoredConversation:
 
     def note_request(self, fingerprint: FingerprintCounter) -> bool:
         """Note that it asks for a call; return whether it had asked for the same before."""
-        return self.add_request(_short(fingerprint.fingerprint))
+        return self.add_request(short_fingerprint(fingerprint.fingerprint))
+
+    def note_edit(self, fingerprint: FingerprintCounter) -> None:
+        """Note that a call of it was edited to this one."""
+        self.add_request(short_fingerprint(fingerprint.fingerprint) ^ _EDIT)
+
+    def forget_requests(self, left: Iterable[str]) -> set[int]:
+        """Forget all but the fingerprints that are left; return 8 bytes of each that is gone."""
+        short = {short_fingerprint(fingerprint) for fingerprint in left}
+        kept = {mark for mark in self.requests if mark in short or mark ^ _EDIT in short}
+        gone = self.requests - kept
+        if gone:
+            self.are_requests_rewritten = True
+            self.requests, self.unstored_requests, self.last_page = kept, sorted(kept), b""
+        return gone | {mark ^ _EDIT for mark in gone}
 
     def add_request(self, short_fingerprint: int) -> bool:
         """Note that it asks for a call; return whether it had asked for the same before."""
@@ -174,6 +194,7 @@ def conversation_changes(changed: Iterable[StoredConversation]) -> list[RowChang
             (pages.new if is_new else pages.changed).append(row)
         conversation.is_stored = True
         conversation.unstored_requests.clear()
+        conversation.are_requests_rewritten = False
     return [rows, pages]
 
 
@@ -194,7 +215,7 @@ def _fill_pages(conversation: StoredConversation) -> Iterator[tuple[int, bool]]:
         place += len(some)
 
 
-def _short(fingerprint: str) -> int:
+def short_fingerprint(fingerprint: str) -> int:
     """Return 8 bytes of a fingerprint."""
     try:
         return int(fingerprint[3:19], 16)

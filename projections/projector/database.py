@@ -5,14 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Table, inspect
+from sqlalchemy import Connection, Table, event, inspect
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from eventstore import StorageError, StoreCorrupt
 from eventstore.engines import open_engine, shown_url
 from projections.projector.queries import delete_rows, highest, select_rows
-from projections.projector.schema import metadata, projections
+from projections.projector.schema import checkpoints, metadata, projections
 from projections.projector.settings import DEFAULT_SETTINGS, ProjectorSettings
 
 CREATE_RETRY_SECONDS = 0.05
@@ -59,6 +60,8 @@ class ProjectionDatabase:
         self._busy_timeout = settings.busy_timeout
         self._opened = open_engine(url, settings.busy_timeout)
         self._engine = self._opened.engine
+        if self._engine.dialect.name == "sqlite":
+            event.listen(self._engine, "connect", _overwrite_deleted)
         self.name = shown_url(self._engine.url)
         """The URL without its secrets."""
         self._lost_since: float | None = None  # no transaction has ended since
@@ -195,6 +198,37 @@ class ProjectionDatabase:
             "database is there and whole, and that it can be written to, then try again"
         )
         return Refused(text, f"the database does not take it: {reason}")
+
+
+def _overwrite_deleted(connection: Any, _: object) -> None:
+    """Have SQLite overwrite what is deleted: a row is rewritten often before it is redacted."""
+    connection.execute("PRAGMA secure_delete = ON").close()
+
+
+class KeptProjection(NamedTuple):
+    """A projection of a log in the tables of a database: what it is called, and how far it is."""
+
+    name: str
+    positions: dict[int, int]
+
+
+def kept_projections(url: str, epoch: str, tenant: str) -> list[KeptProjection]:
+    """Return the projections of a log's tenant that a database has, live or being built."""
+    engine = open_engine(url, DEFAULT_SETTINGS.busy_timeout).engine
+    try:
+        if not inspect(engine).has_table(projections.name):
+            return []
+        found: list[KeptProjection] = []
+        with engine.begin() as connection:
+            columns, where = ("id", "views", "state"), {"epoch": epoch, "tenant": tenant}
+            for number, views, state in select_rows(connection, projections, columns, where):
+                if state in {"live", "building"}:
+                    of = {"projection": number}
+                    rows = select_rows(connection, checkpoints, ("lane", "position"), of)
+                    found.append(KeptProjection(views, dict(map(tuple, rows))))
+        return found
+    finally:
+        engine.dispose()
 
 
 def forget(url: str, epoch: str) -> None:

@@ -5,9 +5,11 @@ All that are kept are in memory, as which of them are forgotten depends on all.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from projections.projector import schema
+from projections.projector.conversations_table import short_fingerprint
 from projections.projector.queries import Row, RowChanges, select_rows
 from projections.projector.statistics_rows import decode_fingerprints, encode_text
 from projections.statistics.counters import FingerprintCounter
@@ -59,6 +61,14 @@ class FingerprintPages:
         """Note that a counter changes, unless it is forgotten."""
         if counter.number:
             self._changed.add(counter.number // FINGERPRINTS_PER_PAGE)
+
+    def forget(self, short: Collection[int]) -> None:
+        """Forget the fingerprints of which these are 8 bytes, and all that is said of them."""
+        known = self.known.counters.values()
+        numbers = {each.number for each in known if short_fingerprint(each.fingerprint) in short}
+        if numbers:
+            self.known.forget(numbers)
+            self._drop_forgotten()
 
     def _drop_forgotten(self) -> None:
         for page, counters in list(self._pages.items()):

@@ -70,6 +70,9 @@ class TableCounters:
             return FingerprintCounter(tool=tool)
         return self.fingerprints.counter(fingerprint, tool)
 
+    def forget(self, _conversation_id: str, /) -> None:
+        """Do nothing: `StoredStatistics.redact` reads what is left, and forgets no more."""
+
     def take_back(self, resting: RestingCall) -> None:
         """Take back what a call was counted as when it was stored."""
         call, counted = resting
@@ -125,7 +128,8 @@ class StoredStatistics:
         starts = {counters.bucket_start(recorded.time) for recorded in events}
         missing = starts - counters.buckets.keys()
         wanted = _stored_calls(conversations, events)
-        if not missing and not wanted:
+        is_redacted = any(recorded.redacted for recorded in events)
+        if not missing and not wanted and not is_redacted:
             return
         connection = reading()
         self._fingerprints.load(connection, lane.key)
@@ -142,6 +146,15 @@ class StoredStatistics:
     def extend(self, events: Sequence[Recorded]) -> None:
         """Count events."""
         self._fold.extend(events)
+
+    def redact(self, conversation: StoredConversation, events: Sequence[Recorded]) -> None:
+        """Forget the fingerprints that the conversation's events do not have any more."""
+        left = {recorded.fingerprint for recorded in events}
+        gone = conversation.forget_requests({mark for mark in left if mark is not None})
+        self._fingerprints.forget(gone)
+        for recorded in events:
+            if recorded.redacted and recorded.call_id:
+                conversation.resume(recorded.call_id)  # its row is written without the fingerprint
 
     def changes(
         self, _: Connection, __: Row, changed: Sequence[StoredConversation]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import msgspec
 
@@ -123,6 +123,24 @@ class TableProjection(Protocol[S]):
         """Write what has changed, in the transaction of the lane's checkpoint.
 
         Return the state to continue with, or None to have it loaded again.
+        """
+        ...
+
+
+@runtime_checkable
+class FollowsRedactions(Protocol):
+    """A `TableProjection` whose tables hold what events say, and which gives it up again.
+
+    Without this method, what was redacted stays in the tables until they are rebuilt.
+    """
+
+    def redact(self, state: Any, events: Sequence[Recorded], /) -> None:
+        """Change the state so that the tables hold no more of a conversation than `events` do.
+
+        It is called when events of the conversation were redacted that the lane may have applied:
+        after `load` for the same events, and before `store`. `events` are all that were applied of
+        it, from the first on, as they are in the log now; those with `redacted` have lost content.
+        It may be called again for the same redaction.
         """
         ...
 

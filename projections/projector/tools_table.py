@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import msgspec
 
 from eventstore import EventStoreError, Recorded, Tool, ToolEvent, evolve
+from projections.current_tools import CurrentTools
 from projections.projector import schema
 from projections.projector.conversations_table import StoredConversation, StoredTool
 from projections.projector.queries import (
@@ -94,10 +95,25 @@ class StoredTools:
                 stored = StoredTool(after, recorded.position, imported=imported, is_stored=False)
                 conversation.tools[call_id] = stored
             stored.tool = after
-            stored.changed_at = recorded.time
-            if not stored.is_changed:
-                stored.is_changed = True
-                self._changed.append((conversation, call_id, stored))
+            self._note(conversation, call_id, stored, recorded.time)
+
+    def redact(self, conversation: StoredConversation, events: Sequence[Recorded]) -> None:
+        """Make the calls anew of which an event is redacted."""
+        concerned = {recorded.call_id for recorded in events if recorded.redacted}
+        tools = CurrentTools().extend(each for each in events if each.call_id in concerned).tools
+        for call_id, tool in tools.items():
+            stored = conversation.tools.get(call_id)
+            if stored is not None and stored.tool != tool:
+                stored.tool = tool
+                self._note(conversation, call_id, stored, events[-1].time)
+
+    def _note(
+        self, conversation: StoredConversation, call_id: str, stored: StoredTool, at: int
+    ) -> None:
+        stored.changed_at = at
+        if not stored.is_changed:
+            stored.is_changed = True
+            self._changed.append((conversation, call_id, stored))
 
     def changes(
         self, _: Connection, __: Row, ___: Sequence[StoredConversation]

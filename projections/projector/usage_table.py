@@ -83,6 +83,9 @@ class StoredUsage:
         """Count events."""
         self._fold.extend(events)
 
+    def redact(self, conversation: StoredConversation, events: Sequence[Recorded]) -> None:
+        """Do nothing: what responses have cost holds no content."""
+
     def changes(
         self, connection: Connection, at: Row, changed: Sequence[StoredConversation]
     ) -> list[RowChanges]:

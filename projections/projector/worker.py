@@ -33,7 +33,7 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import islice, takewhile
@@ -318,8 +318,11 @@ class Worker(Generic[S]):
         if state is None:
             # What a generation that was replaced left there is of no use any more.
             self._lanes = {at: kept for at, kept in self._lanes.items() if at[0] == generation}
-            state = LaneState(self._database, generation, lane, self._projection)
+            state = LaneState(self._database, generation, lane, self._projection, self._events_of)
         return state
+
+    def _events_of(self, conversation_id: str) -> Iterator[Recorded]:
+        return self._store.conversation(conversation_id).events()
 
     def _commit(self, generation: int, lane: int, state: LaneState[S], position: int) -> None:
         with self._database.writing() as connection:

@@ -12,6 +12,7 @@ import msgspec
 from eventstore import (
     FunctionCall,
     MessageAdded,
+    PayloadsRedacted,
     Recorded,
     ToolCompleted,
     ToolFailed,
@@ -20,6 +21,7 @@ from eventstore import (
 )
 from projections.formatting import NotebookText, arguments_text
 from projections.projection import Projection
+from projections.redactions import ReadMarkers
 from projections.repeats.streaks import CallRequest, ConversationCalls
 
 MIN_THRESHOLD = 2
@@ -111,7 +113,8 @@ class Repeats(Projection):
     between, or a cycle that went round that often. `comparable` returns the part of a result that
     is compared with others, for tools that put the time into every answer.
 
-    An event that comes again or late is ignored.
+    An event that comes again or late is ignored. After events of a conversation that were read are
+    redacted, its repeats are counted from there on.
 
     Raises:
         ValueError: `threshold` is less than 2.
@@ -123,6 +126,7 @@ class Repeats(Projection):
         self.threshold = threshold
         self._comparable = comparable
         self._conversations: dict[str, ConversationCalls] = {}
+        self._markers = ReadMarkers()
 
     def apply(self, recorded: Recorded) -> None:
         """Take in one event."""
@@ -135,6 +139,7 @@ class Repeats(Projection):
             return
         chat.version = recorded.version
         event = recorded.event
+        self._markers.take(recorded)
         # `isinstance` is slow for a msgspec class, and every event of a log comes here.
         if type(event) is ToolPending:
             if event.call.id not in chat.open:
@@ -147,6 +152,9 @@ class Repeats(Projection):
         ) and event.call_id in chat.open:
             is_final = type(event) is not ToolFailed
             chat.answer(event.call_id, self._digest(event), is_final=is_final)
+        elif type(event) is PayloadsRedacted and self._markers.gone(recorded):
+            name = recorded.conversation_id
+            self._conversations[name] = ConversationCalls(recorded.version)
 
     def _digest(self, event: Answer) -> bytes:
         answer = _answer_of(event)

@@ -7,18 +7,21 @@
 3. Elsewhere, and for a text of one or two characters, the database looks at every row. So it does
    where the index cannot be made: an older SQLite, an extension that PostgreSQL lacks or that the
    user may not add. Any other error, such as a full disk, is raised.
-4. What the database names is compared again, so that each database finds the same.
+4. A text that was redacted is deleted from both. FTS5 is told to overwrite what it deletes; before
+   SQLite 3.42, which cannot, the index is merged into one, without it.
+5. What the database names is compared again, so that each database finds the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from sqlalchemy import BigInteger, Column, MetaData, Table, event, inspect, select, text
 from sqlalchemy.exc import DBAPIError
 
+from projections.projector.queries import Row, delete_keys
 from projections.projector.schema import TABLE_OPTIONS, lane_columns, long_bytes, long_text
 
 if TYPE_CHECKING:
@@ -78,6 +81,15 @@ _CREATE_EXTENSION = "CREATE EXTENSION IF NOT EXISTS pg_trgm"
 _CREATE_GIN_INDEX = """
 CREATE INDEX toolledger_searched_trigrams
 ON toolledger_searched_texts USING gin (body gin_trgm_ops)
+"""
+_ERASE_DELETED = """
+INSERT INTO toolledger_searched_trigrams(toolledger_searched_trigrams, rank)
+VALUES ('secure-delete', 1)
+"""
+_OVERWRITES = (3, 42)
+"""The first SQLite whose FTS5 can overwrite what it deletes."""
+_OPTIMIZE = """
+INSERT INTO toolledger_searched_trigrams(toolledger_searched_trigrams) VALUES ('optimize')
 """
 STATEMENTS = {
     "sqlite": (_CREATE_FTS, _CREATE_INSERT_TRIGGER, _CREATE_DELETE_TRIGGER),
@@ -150,6 +162,21 @@ def find_rows(
         )
         found = connection.execute(statement)
     return [TextRow(*row) for row in found]
+
+
+def erase_rows(connection: Connection, at: Row, positions: Iterable[int]) -> None:
+    """Delete the rows of a lane at these positions, so that the index does not have them, either.
+
+    PostgreSQL and MySQL overwrite deleted rows when they clean up, by themselves.
+    """
+    has_fts = _has_fts(connection)
+    version: tuple[object, ...] = connection.dialect.server_version_info or ()
+    overwrites = version >= _OVERWRITES
+    if has_fts and overwrites:
+        connection.execute(text(_ERASE_DELETED))
+    delete_keys(connection, texts, at, "position", positions)
+    if has_fts and not overwrites:
+        connection.execute(text(_OPTIMIZE))
 
 
 def _has_fts(connection: Connection) -> bool:

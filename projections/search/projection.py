@@ -13,7 +13,7 @@ from projections.projector.queries import Row, insert_rows
 from projections.projector.schema import storable
 from projections.projector.table_projection import ProjectedLane
 from projections.replay import describe
-from projections.search.index import find_rows, texts
+from projections.search.index import erase_rows, find_rows, texts
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Table
@@ -26,6 +26,13 @@ class FoundEvent(msgspec.Struct, frozen=True):
 
     conversation_id: str
     version: int
+
+
+class TextRows(msgspec.Struct):
+    """The rows that are not stored yet, and those that replace what is stored, by position."""
+
+    new: dict[int, Row] = {}
+    redacted: dict[int, Row] = {}
 
 
 class TextSearch:
@@ -52,21 +59,30 @@ class TextSearch:
 
     def load(
         self,
-        lane: ProjectedLane,  # noqa: ARG002 - rows are only added
+        lane: ProjectedLane,  # noqa: ARG002 - nothing is read
         events: Sequence[Recorded],  # noqa: ARG002
-        state: list[Row] | None,
-    ) -> list[Row]:
+        state: TextRows | None,
+    ) -> TextRows:
         """Return the rows that are not stored yet; nothing is read."""
-        return [] if state is None else state
+        return TextRows() if state is None else state
 
-    def apply(self, state: list[Row], events: Sequence[Recorded]) -> None:
+    def apply(self, state: TextRows, events: Sequence[Recorded]) -> None:
         """Add a row for each event."""
-        state.extend(map(_row_of, events))
+        state.new.update((recorded.position, _row_of(recorded)) for recorded in events)
 
-    def store(self, connection: Connection, lane: ProjectedLane, state: list[Row]) -> list[Row]:
+    def redact(self, state: TextRows, events: Sequence[Recorded]) -> None:
+        """Replace the rows of the events that were redacted by what is left of them."""
+        for recorded in events:
+            if recorded.redacted is not None:
+                state.redacted[recorded.position] = _row_of(recorded)
+
+    def store(self, connection: Connection, lane: ProjectedLane, state: TextRows) -> TextRows:
         """Write the rows."""
-        insert_rows(connection, texts, [lane.key | row for row in state])
-        return []
+        if state.redacted:
+            erase_rows(connection, lane.key, state.redacted)
+        rows = (state.new | state.redacted).values()
+        insert_rows(connection, texts, [lane.key | row for row in rows])
+        return TextRows()
 
     def find(self, projector: Projector, text: str) -> Iterator[FoundEvent]:
         """Yield the events that say `text`, whatever the case, lane by lane in the log's order.

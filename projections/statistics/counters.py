@@ -336,6 +336,10 @@ class CountedConversation(Protocol):
         """Note that it asks for a call; return whether it had asked for the same before."""
         ...
 
+    def note_edit(self, fingerprint: FingerprintCounter) -> None:
+        """Note that a call of it was edited to this one."""
+        ...
+
 
 class Counters(Protocol):
     """Where the counters of error statistics are kept, and the conversations."""
@@ -351,6 +355,10 @@ class Counters(Protocol):
 
     def fingerprint(self, fingerprint: str | None, tool: str) -> FingerprintCounter:
         """Return the counter of a fingerprint; one that is not kept for None."""
+        ...
+
+    def forget(self, conversation_id: str, /) -> None:
+        """Forget the fingerprints of a conversation, events of which were redacted."""
         ...
 
 

@@ -7,7 +7,9 @@
 3. A call that completed or was rejected is forgotten. Of a failed call only its tool, its last
    error kind and its attempts are kept: a retry or a late answer may follow.
 4. What a person says of a call in doubt is counted apart, as a settlement: the tool did not fail.
-5. What changes from moment to moment (open, running, terminally failed) is not counted here: see
+5. After events that were read are redacted, the fingerprints that their conversation asked for are
+   forgotten, with the arguments that are shown of them. Other counts hold no content, and stay.
+6. What changes from moment to moment (open, running, terminally failed) is not counted here: see
    `CountedStatus`.
 
 Where the counters are kept, in memory or in tables, is for `Counters` to say.
@@ -34,6 +36,7 @@ from eventstore import (
 from eventstore.domain.lifecycle import TRANSITIONS
 from eventstore.domain.settlement import settled_as
 from projections.projection import NO_CALL_ID, Anomaly, anomaly, fingerprint_of, version_problem
+from projections.redactions import ReadMarkers
 from projections.statistics.counters import CountedConversation, Counters, LiveCall
 
 MAX_ANOMALIES = 100
@@ -48,6 +51,7 @@ class StatisticsFold:
         self.events = 0
         self.anomaly_count = 0
         self.anomalies: list[Anomaly] = []
+        self._markers = ReadMarkers()
 
     def extend(self, events: Iterable[Recorded]) -> None:
         """Take in events, each conversation in its order."""
@@ -60,14 +64,15 @@ class StatisticsFold:
             if version == chat.version + 1 or not chat.version:
                 chat.version = version
             else:
-                self._note(recorded, version_problem(version, chat.version))
+                self._note(recorded, version_problem(recorded, chat.version))
                 if version <= chat.version:
                     continue
                 chat.version = version
             event: Any = recorded.event
+            if recorded.redacted is not None:
+                self._markers.take(recorded)
             if type(event) is UnknownEvent:
-                if problem := event.problem:
-                    self._note(recorded, problem)
+                self._note(recorded, event.problem)
                 continue
             tag = event.tag  # of a whole event, or of its header
             if tag == "pending":
@@ -79,8 +84,12 @@ class StatisticsFold:
                     step(self, chat, call, recorded, event)
                 else:
                     self._note_illegal(recorded, event, call)
+            elif tag == "redacted" and self._markers.gone(recorded):
+                self._counters.forget(recorded.conversation_id)
 
-    def _note(self, recorded: Recorded, problem: str) -> None:
+    def _note(self, recorded: Recorded, problem: str | None) -> None:
+        if problem is None:
+            return
         self.anomaly_count += 1
         if len(self.anomalies) < MAX_ANOMALIES:
             self.anomalies.append(anomaly(recorded, problem))
@@ -128,7 +137,7 @@ class StatisticsFold:
             fingerprint.repeated += 1
 
     def _count_approval(
-        self, _: CountedConversation, call: LiveCall, recorded: Recorded, event: ToolApproved
+        self, chat: CountedConversation, call: LiveCall, recorded: Recorded, event: ToolApproved
     ) -> None:
         at = recorded.time
         call.tool_counter.waiting.add(at - call.since)
@@ -138,6 +147,8 @@ class StatisticsFold:
             call.edit = event.edited_call
             fingerprint = fingerprint_of(recorded, call.edit)
             call.fingerprint_counter = self._counters.fingerprint(fingerprint, call.edit.name)
+            if call.fingerprint_counter.number:
+                chat.note_edit(call.fingerprint_counter)
 
     def _count_rejection(
         self, chat: CountedConversation, call: LiveCall, recorded: Recorded, event: ToolRejected

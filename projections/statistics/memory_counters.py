@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from projections.statistics.counters import (
     CountedConversation,
     CountedStatus,
@@ -51,17 +53,25 @@ class Fingerprints:
             del self.counters[counter.fingerprint]
             counter.number = 0  # what its calls still add to it is not kept
 
+    def forget(self, numbers: Collection[int]) -> None:
+        """Forget the fingerprints with these numbers, and all that is said of them."""
+        for counter in [each for each in self.counters.values() if each.number in numbers]:
+            self.forgotten += 1
+            del self.counters[counter.fingerprint]
+            counter.number, counter.fingerprint, counter.arguments = 0, "", None
+
 
 class _Conversation:
     """One conversation: its number, its highest version, and its open or failed calls."""
 
-    __slots__ = ("_number", "_requests", "calls", "version")
+    __slots__ = ("_edits", "_number", "_requests", "calls", "version")
 
-    def __init__(self, number: int, requests: set[int]) -> None:
+    def __init__(self, number: int, requests: set[int], edits: set[int]) -> None:
         self.version = 0
         self.calls: dict[str, LiveCall] = {}
         self._number = number
         self._requests = requests
+        self._edits = edits
 
     def resume(self, _call_id: str, /) -> LiveCall | None:
         """Return None: all open calls are in `calls`."""
@@ -73,6 +83,10 @@ class _Conversation:
         self._requests.add(self._number << _NUMBER_BITS | fingerprint.number)
         return len(self._requests) == before
 
+    def note_edit(self, fingerprint: FingerprintCounter) -> None:
+        """Note that a call of it was edited to this one."""
+        self._edits.add(self._number << _NUMBER_BITS | fingerprint.number)
+
 
 class _Conversations(dict[str, CountedConversation]):
     """The conversations by their ids; each is there as soon as it is asked for."""
@@ -80,9 +94,10 @@ class _Conversations(dict[str, CountedConversation]):
     def __init__(self) -> None:
         super().__init__()
         self.requests: set[int] = set()  # pairs of conversation and fingerprint, by number
+        self.edits: set[int] = set()  # the same, of what calls were edited to
 
     def __missing__(self, conversation_id: str) -> CountedConversation:
-        added = self[conversation_id] = _Conversation(len(self), self.requests)
+        added = self[conversation_id] = _Conversation(len(self), self.requests, self.edits)
         return added
 
 
@@ -117,8 +132,17 @@ class MemoryCounters:
     def _forget_requests(self) -> None:
         """Forget the requests for fingerprints that were dropped."""
         kept = {counter.number for counter in self.counts.fingerprints.values()}
-        requests = self.conversations.requests
-        requests -= {pair for pair in requests if pair & _NUMBER_MASK not in kept}
+        for pairs in (self.conversations.requests, self.conversations.edits):
+            pairs -= {pair for pair in pairs if pair & _NUMBER_MASK not in kept}
+
+    def forget(self, conversation_id: str) -> None:
+        """Forget the fingerprints that a conversation has asked for, or edited calls to."""
+        number = list(self.conversations).index(conversation_id)  # in the order of numbers
+        pairs = (*self.conversations.requests, *self.conversations.edits)
+        self.fingerprints.forget(
+            {pair & _NUMBER_MASK for pair in pairs if pair >> _NUMBER_BITS == number}
+        )
+        self._forget_requests()
 
     def count_live_calls(self) -> None:
         """Count the open and failed calls as they stand now."""

@@ -6,7 +6,7 @@
    events at a time. A page that breaks off is read again, and none is counted twice. A request that
    comes while another one reads waits a moment, and is shown the fold so far.
 3. Where the log was put back, the page says so, and the fold begins anew. So with a file that was
-   replaced, which is opened again.
+   replaced, which is opened again. After a redaction it begins anew, too: nothing of it stays.
 4. Pages that change by themselves ask for themselves again, and take over the part named `live`.
 """
 
@@ -29,11 +29,19 @@ from starlette.middleware.base import BaseHTTPMiddleware, RequestResponseEndpoin
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from eventstore import Cursor, CursorLost, EventStore, EventStoreError, StoreCorrupt
+from eventstore import (
+    ConversationArchived,
+    Cursor,
+    CursorLost,
+    EventStore,
+    EventStoreError,
+    StoreCorrupt,
+)
 from eventstore.domain.one_line import one_line
 from projections.approvals import PendingApproval
 from projections.doubts import Doubt
 from projections.formatting import plural, utc_text, visible_text
+from projections.redactions import READ_ANEW
 from projections.report.page import html_report
 from projections.web.decisions import Decision, decide
 from projections.web.guard import Guard
@@ -113,6 +121,7 @@ class _Pages:
         self._guard = guard
         self._view = StoreView()
         self._cursor: Cursor | None = None
+        self._is_whole = False  # the fold has come to the log's end once
         self._reading = Lock()
         self._lock = Lock()  # around each change of the fold
         environment = jinja2.Environment(
@@ -144,7 +153,10 @@ class _Pages:
 
     def conversation(self, request: Request) -> Response:
         """Return the report of one conversation, as it is now."""
-        events = list(self._store.conversation(request.path_params["name"]).events())
+        try:
+            events = list(self._store.conversation(request.path_params["name"]).events())
+        except ConversationArchived as archived:
+            return PlainTextResponse(str(archived), 410)
         if not events:
             return PlainTextResponse("there is no conversation of that name", 404)
         answer = HTMLResponse(html_report(events))
@@ -230,16 +242,26 @@ class _Pages:
             yield self._view
 
     def _catch_up(self) -> None:
+        while not self._read_on():
+            with self._lock:
+                self._view, self._cursor, self._is_whole = StoreView(), None, False
+        self._is_whole = True
+
+    def _read_on(self) -> bool:
+        """Take in what the log has more; return False where the fold must begin anew."""
         feed = self._store.read(self._cursor)
         events = iter(feed)
         while page := list(islice(events, PAGE_EVENTS)):
+            if self._is_whole and any(type(each.event) in READ_ANEW for each in page):
+                return False
             with self._lock:
                 self._view.extend(page)
                 self._cursor = feed.cursor
+        return True
 
     def _begin_anew(self, *, is_replaced: bool) -> None:
         with self._lock:
-            self._view, self._cursor = StoreView(), None
+            self._view, self._cursor, self._is_whole = StoreView(), None, False
         if is_replaced:  # the connection may be to a file that is not there any more
             with suppress(EventStoreError):
                 opened = EventStore.open(self._store.url, tenant=self._store.tenant, create=False)

@@ -19,6 +19,7 @@ from support.played_logs import STEPS, Step, play
 from support.tiers import examples
 
 from eventstore import EventStore, Recorded, UnknownEvent
+from eventstore.backup import StoredEvent, restore_events, stored_events
 from eventstore.testing import FrozenClock
 from projections import load_events
 from projections.cli import app
@@ -228,13 +229,22 @@ def stored_rows(path: str) -> list[tuple[object, ...]]:
         return rows.fetchall()
 
 
+def _with(each: StoredEvent, tag: str, payload: str) -> StoredEvent:
+    event = each.recorded.event
+    return (
+        StoredEvent(each.recorded, UnknownEvent(tag, event.schema, payload))
+        if event.tag == tag
+        else each
+    )
+
+
 @pytest.mark.parametrize("what", PAYLOADS)
 def test_events_that_cannot_be_read_are_restored_as_they_were_stored(
     what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The payloads are equal byte for byte, and `load_events` reads what any reader reads."""
     monkeypatch.chdir(tmp_path)
-    with EventStore.open("sqlite:///log.db") as store:
+    with EventStore.open("sqlite:///made.db") as store:
         chat = store.conversation("chat")
         if "newer schema" in what or "program" in what:
             tag = "message" if "message" in what else "other.thing"
@@ -245,12 +255,17 @@ def test_events_that_cannot_be_read_are_restored_as_they_were_stored(
         if "newer schema" not in what:
             chat.start(call.id)
             chat.complete(call.id, "done")
+        made = list(stored_events(store))
     changed = "running" if "start" in what else "message"
+    readable = "damaged" not in what
+    with EventStore.open("sqlite:///log.db") as store:  # with sound digests of what can be read
+        restore_events(store, [_with(e, changed, PAYLOADS[what]) if readable else e for e in made])
     with closing(sqlite3.connect("log.db")) as connection, connection:
         statement = "UPDATE toolledger_events SET payload = ? WHERE tag = ?"
         connection.execute(statement, (PAYLOADS[what], changed))
     assert app.run(["export", "--url", "sqlite:///log.db", "-o", "log.jsonl"]) == 0
-    assert app.run(["restore", "log.jsonl", "--url", "sqlite:///copy.db"]) == 0
+    not_recorded = "redacted" in what  # which `restore` tells
+    assert app.run(["restore", "log.jsonl", "--url", "sqlite:///copy.db"]) == not_recorded
     assert stored_rows("copy.db") == stored_rows("log.db")
     with EventStore.open("sqlite:///log.db") as store:
         events = [recorded.event for recorded in store.read()]
@@ -262,7 +277,7 @@ def test_events_that_cannot_be_read_are_restored_as_they_were_stored(
     [
         ("DELETE FROM toolledger_events WHERE position = 3", "version 4 of conversation"),
         ("UPDATE toolledger_events SET schema = -1 WHERE position = 3", "no file"),
-        ("UPDATE toolledger_events SET event_id = x'00' WHERE position = 3", "no file of events"),
+        ("UPDATE toolledger_events SET event_id = x'00' WHERE position = 3", "would look sound"),
     ],
 )
 def test_a_log_that_no_file_can_hold_is_refused_before_the_first_byte(
@@ -349,3 +364,33 @@ def test_any_log_is_restored(one: list[Step], other: list[Step], tmp_path_factor
     assert app.run(["export", "--url", source, "-o", archive]) == 0
     assert app.run(["restore", archive, "--url", copy]) == 0
     assert in_store(copy) == in_store(source)
+
+
+MARKER = {"tag": "other", "schema": 1, "payload": '{"redacted":"' + "a" * 64 + '"}'}
+LEFT = {"tag": "other", "schema": 1, "payload": '{"detached":"' + "a" * 64 + '"}'}
+RECORD = {"by": "eve", "payloads": [{"version": 2, "marker": "a" * 32}]}
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ({"tag": "other", "event": MARKER}, "'one' version 3: its marker"),
+        ({"tag": "redacted", "event": RECORD}, "'one' version 2: a redaction of it is recorded"),
+        ({"tag": "other", "event": LEFT}, "version 3 of conversation 'one' is in an archive"),
+    ],
+)
+def test_a_redaction_without_its_record_is_named(
+    url: str, change: dict[str, Any], complaint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`restore` says what `verify` would; what no reader could read is refused."""
+    assert app.run(["export", "one", "--url", url, "-o", "run.jsonl"]) == 0
+    lines = [json.loads(line) for line in Path("run.jsonl").read_bytes().splitlines()[:3]]
+    Path("run.jsonl").write_text("\n".join(map(json.dumps, [*lines[:2], {**lines[2], **change}])))
+    assert app.run(["restore", "run.jsonl", "--url", "sqlite:///copy.db"]) == 1
+    assert complaint in capsys.readouterr().err
+
+
+def test_only_a_regular_file_is_restored(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A device may give one line without end."""
+    assert app.run(["restore", os.devnull, "--url", url]) == 2
+    assert "is not a regular file: save it as one first" in capsys.readouterr().err

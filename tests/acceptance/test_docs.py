@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import shlex
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ from support.pages import python_blocks, run_blocks
 
 from eventstore.providers import registry
 from eventstore.storage import factory
+from projections.cli import app
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 ELSEWHERE = {"integrations.md", "opentelemetry.md", "projections-in-tables.md"}
@@ -57,3 +59,16 @@ def test_the_python_blocks_of_a_page_run(
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(DOCS / "examples")
     run_blocks(page)
+
+
+@pytest.mark.parametrize("name", ["redaction.md", "erasure.md"])
+def test_the_commands_of_a_page_run(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As written, in the folder that the Python of the page leaves, they do what they say."""
+    monkeypatch.chdir(tmp_path)
+    run_blocks(DOCS / name)
+    lines = (DOCS / name).read_text("utf-8").splitlines()
+    commands = [line for line in lines if line.startswith("toolledger ")]
+    assert commands
+    assert [app.run(shlex.split(command)[1:]) for command in commands] == [0] * len(commands)

@@ -25,6 +25,7 @@ from eventstore.testing import (
     SharedEventStoreContract,
     SharedStorageContract,
     StorageContract,
+    SubjectContract,
     message,
 )
 
@@ -44,7 +45,7 @@ def url(tmp_path: Path) -> str:
     return f"duckdb:///{tmp_path / 'agent.db'}"
 
 
-class TestInMemory(StorageContract, EventStoreContract):
+class TestInMemory(StorageContract, EventStoreContract, SubjectContract):
     """A database in memory is of one storage alone."""
 
     __test__ = LONG  # the storage is an example
@@ -60,7 +61,7 @@ class TestInMemory(StorageContract, EventStoreContract):
         return open_storage
 
 
-class TestInAFile(SharedStorageContract, SharedEventStoreContract):
+class TestInAFile(SharedStorageContract, SharedEventStoreContract, SubjectContract):
     """Several handles of one process share a file; they read few rows at once."""
 
     __test__ = LONG

@@ -39,7 +39,7 @@ from eventstore import (
     VersionConflict,
 )
 from eventstore.errors import StoreBusy, StoreClosed, StoreCorrupt
-from eventstore.storage.interface import Storage
+from eventstore.storage.interface import Append, Rewrite, Storage
 from eventstore.storage.sql import host_connection as host_transaction
 from eventstore.storage.sqlite import backend as sqlite_backend
 from eventstore.storage.sqlite.driver import driver
@@ -405,6 +405,15 @@ def test_a_conversation_is_of_the_stores_tenant(world: World) -> None:
             chat.append(pending())
         assert world.tags() == ["message"]
         assert list(acme.conversations()) == [("chat", 1)]
+
+
+def test_a_redaction_is_refused_in_a_hosts_transaction(world: World) -> None:
+    """A rollback of the host's would bring back what was told to be gone."""
+    request = Append("chat", 0, 0, (), lambda _: (), [Rewrite(1, b"{}")])
+    with world.engine.begin() as connection:
+        storage = host_transaction.ConnectionStorage(world.store.session.storage, connection)
+        with pytest.raises(StorageError, match=r"transaction of its own.*EventStore\.redact"):
+            storage.append([request])
 
 
 def test_other_writers_wait_for_the_hosts_end(world: World) -> None:

@@ -9,13 +9,21 @@ import pytest
 from support.storages import open_limited
 
 from eventstore.storage.interface import Storage
-from eventstore.testing import OpenStorage, SharedEventStoreContract, SharedStorageContract
+from eventstore.testing import (
+    OpenStorage,
+    SealsContract,
+    SharedEventStoreContract,
+    SharedStorageContract,
+    SubjectContract,
+)
 
 if TYPE_CHECKING:
     from support.servers import Server
 
 
-class TestOnServers(SharedStorageContract, SharedEventStoreContract):
+class TestOnServers(
+    SharedStorageContract, SharedEventStoreContract, SealsContract, SubjectContract
+):
     """The contract on real servers, with few rows at once, so that short tests read many times."""
 
     more_than_a_chunk = 14

@@ -13,9 +13,11 @@ from eventstore.storage.interface import Storage
 from eventstore.testing import (
     EventStoreContract,
     OpenStorage,
+    SealsContract,
     SharedEventStoreContract,
     SharedStorageContract,
     StorageContract,
+    SubjectContract,
 )
 
 
@@ -28,7 +30,7 @@ def opened() -> Iterator[list[Storage]]:
         storage.close()
 
 
-class TestInMemory(StorageContract, EventStoreContract):
+class TestInMemory(StorageContract, EventStoreContract, SubjectContract):
     """The contract on a database in memory, which one storage alone can use."""
 
     @pytest.fixture
@@ -42,7 +44,7 @@ class TestInMemory(StorageContract, EventStoreContract):
         return open_storage
 
 
-class TestInAFile(SharedStorageContract, SharedEventStoreContract):
+class TestInAFile(SharedStorageContract, SharedEventStoreContract, SealsContract, SubjectContract):
     """The contract on a file, with few rows at once, so that short tests read many times."""
 
     more_than_a_chunk = 14

@@ -12,6 +12,8 @@ from eventstore import (
     Document,
     ErrorKind,
     Event,
+    EventsArchived,
+    EventsRestored,
     Failure,
     FunctionCall,
     FunctionResponse,
@@ -22,6 +24,8 @@ from eventstore import (
     MessageAdded,
     ModelResponded,
     Opaque,
+    PayloadsRedacted,
+    RedactedPayload,
     RunEnded,
     RunStarted,
     Text,
@@ -291,6 +295,27 @@ ENDED_LATE: tuple[Event, ...] = (
 
 OF_A_STEP = ToolPending(FunctionCall("refund", {}, "call_step"), "call_step", 9, step="order-7 1")
 
+REDACTED = PayloadsRedacted(
+    by="mia",
+    payloads=(
+        RedactedPayload(version=3, marker="6c1dcd1d5a7bbc5c9c1a4b6d4ea1ac7b", call_id="call_1"),
+    ),
+    reason="asked for by the customer",
+    rule="cards",
+    paths=("/call/arguments/card",),
+)
+
+REDACTED_IN_ORIGIN = PayloadsRedacted(
+    by="mia",
+    payloads=(RedactedPayload(version=3, marker="6c1dcd1d5a7bbc5c9c1a4b6d4ea1ac7b"),),
+    origin="support-1",
+)
+
+ARCHIVED = (
+    EventsArchived(by="nightly", version=7, place="/archive/a.jsonl", rule="keep 6 months"),
+    EventsRestored(by="mia", version=7),
+)
+
 LATER: tuple[Event, ...] = (
     SKIPPED,
     PAUSED,
@@ -309,5 +334,8 @@ LATER: tuple[Event, ...] = (
     RENEWED,
     *ENDED_LATE,
     OF_A_STEP,
+    REDACTED,
+    REDACTED_IN_ORIGIN,
+    *ARCHIVED,
 )
 """Events with the members that came after the first golden log."""

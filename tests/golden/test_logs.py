@@ -19,9 +19,11 @@ from golden.make import SEEN
 
 from eventstore import EventStore, UnknownEvent
 from eventstore.domain.codec import encode
+from eventstore.seals import SigningKey, check, openings, prove
 from projections import Projector, error_statistics
 
 LOGS = sorted(path for path in Path(__file__).with_name("logs").iterdir() if path.is_dir())
+KEY = SigningKey("example.com/agents", bytes(range(32)))
 ENGINES = ("sqlite", "postgresql", "mariadb", "mysql")
 
 
@@ -175,6 +177,19 @@ def test_a_golden_log_and_its_projector_go_on(place: Place) -> None:
         assert getattr(projected, name) == getattr(counted, name)
     assert projected.overall.calls == counted.overall.calls
     assert projected.overall.failures_by_kind == counted.overall.failures_by_kind
+
+
+def test_a_golden_log_is_sealed_and_proven(place: Place) -> None:
+    """Events without a salt have leaves, too, and what follows them is sealed with them."""
+    with place().open() as store:
+        before = store.seal(KEY)
+        store.conversation("every-member").add_message("user", "more")
+        notes = [seal.note for seal in (*before, *store.seal(KEY))]
+        assert check(store, "\n".join(notes), [KEY.verifier]).findings == []
+        opened = next(iter(openings(store, "every-member")))
+        row, _ = prove(store, "every-member", opened.version, [KEY.verifier]).check([KEY.verifier])
+        assert opened.salt is None
+        assert row.payload == opened.digest()
 
 
 def test_an_event_that_no_version_knows_yet_stays_as_it_was_stored(golden: GoldenLog) -> None:

@@ -28,7 +28,7 @@ async def play(play: Play, tools: Tools) -> Played:
     """Play a scene, or its second half."""
     own = [awaited(tools.find_order), awaited(tools.refund), awaited(tools.mail)]
     own += [tools.ponder, tools.consult]
-    async with AsyncEventStore.open(play.url) as store:
+    async with AsyncEventStore.open(play.url, redact=play.rules) as store:
         ledger = Ledger(store.conversation(play.chat), needs_approval=["mail"])
         runner = ledger.tool_runner(
             ScriptedAPI(play.script).async_client(),

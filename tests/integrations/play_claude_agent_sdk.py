@@ -65,7 +65,7 @@ async def play(play: Play, tools: Tools) -> Played:
     """Play a scene, or its second half."""
     folder = effects_path(play.url).parent
     with served(play.script, folder) as env:
-        async with AsyncEventStore.open(play.url) as store:
+        async with AsyncEventStore.open(play.url, redact=play.rules) as store:
             ledger = Ledger(store.conversation(play.chat), needs_approval=["mcp__shop__mail"])
             allowed = [
                 f"mcp__shop__{name}"

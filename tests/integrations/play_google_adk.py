@@ -97,7 +97,7 @@ def words(events: list[Event]) -> str:
 
 async def play(play: Play, tools: Tools) -> Played:
     """Play a scene, or its second half."""
-    async with AsyncEventStore.open(play.url) as store:
+    async with AsyncEventStore.open(play.url, redact=play.rules) as store:
         ledger = Ledger(store.conversation(play.chat), needs_approval=["mail"])
         one_by_one = OneByOne()
         model = ScriptedModel(script=play.script)

@@ -21,7 +21,7 @@ _SAVERS: dict[str, InMemorySaver] = {}
 
 async def play(play: Play, tools: Tools) -> Played:
     """Play a scene, or its second half."""
-    async with AsyncEventStore.open(play.url) as store:
+    async with AsyncEventStore.open(play.url, redact=play.rules) as store:
         ledger = Ledger(store.conversation(play.chat), needs_approval=["mail"])
         model = ScriptedModel(script=list(play.script))
         agent = create_agent(

@@ -39,7 +39,7 @@ async def play(play: Play, tools: Tools) -> Played:
     """Play a scene, or its second half."""
     checkpoints = play.url.removeprefix("sqlite:///") + ".checkpoints"
     async with (
-        AsyncEventStore.open(play.url) as store,
+        AsyncEventStore.open(play.url, redact=play.rules) as store,
         AsyncSqliteSaver.from_conn_string(checkpoints) as saver,
     ):
         ledger = Ledger(store.conversation(play.chat), needs_approval=["mail"])

@@ -22,7 +22,10 @@ async def play(play: Play, tools: Tools) -> Played:
     server = MCPServer("orders")
     for tool in (tools.find_order, tools.refund, tools.mail, tools.ponder, tools.consult):
         server.add_tool(tool)
-    async with AsyncEventStore.open(play.url) as store, Client(server) as session:
+    async with (
+        AsyncEventStore.open(play.url, redact=play.rules) as store,
+        Client(server) as session,
+    ):
         own = await tools_of(session, needs_approval=["mail"])
         options: dict[str, Any] = {"stream": True} if play.streamed else {}
         running = Ledger(store.conversation(play.chat), own).responses(

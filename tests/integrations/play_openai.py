@@ -20,7 +20,7 @@ async def play(play: Play, tools: Tools) -> Played:
 async def play_over(play: Play, tools: Tools, runner: Callable[..., Any]) -> Played:
     """Play over one of the two APIs."""
     mail = FunctionTool(tools.mail, needs_approval=True)
-    async with AsyncEventStore.open(play.url) as store:
+    async with AsyncEventStore.open(play.url, redact=play.rules) as store:
         ledger = Ledger(
             store.conversation(play.chat),
             [tools.find_order, tools.refund, mail, tools.ponder, tools.consult],

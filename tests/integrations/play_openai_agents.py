@@ -43,7 +43,7 @@ async def play(play: Play, tools: Tools) -> Played:
     )
     one_by_one = ToolExecutionConfig(max_function_tool_concurrency=1 if play.kill else None)
     config = RunConfig(tool_execution=one_by_one)
-    async with AsyncEventStore.open(play.url) as store:
+    async with AsyncEventStore.open(play.url, redact=play.rules) as store:
         ledger = Ledger(store.conversation(play.chat))
         if play.prompt is None:
             resumed = await ledger.resume(agent, run_config=config)

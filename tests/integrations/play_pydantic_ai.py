@@ -66,7 +66,7 @@ async def play(play: Play, tools: Tools) -> Played:
             tools.consult,
         ],
     )
-    async with AsyncEventStore.open(play.url) as store:
+    async with AsyncEventStore.open(play.url, redact=play.rules) as store:
         ledger = Ledger(store.conversation(play.chat))
         if play.prompt is None:
             result = await ledger.resume(agent)

@@ -58,7 +58,7 @@ class ScriptedModel(Model):
 
 async def play(play: Play, tools: Tools) -> Played:
     """Play a scene, or its second half."""
-    async with AsyncEventStore.open(play.url) as store:
+    async with AsyncEventStore.open(play.url, redact=play.rules) as store:
         ledger = Ledger(store.conversation(play.chat), needs_approval=["mail"])
         own_tools = (
             tools.find_order,

@@ -18,7 +18,8 @@ a class of tests that inherits `Scenes`. The table in `docs/integrations.md` lis
 13. a resume with nothing to do, and one beside another worker;
 14. a host's answer, through the framework, to a call that has changed since it was asked about;
 15. a call that asks for the same as one in doubt;
-16. a call of a response that was cut off.
+16. a call of a response that was cut off;
+17. a rule of the store, which covers a part of the words and of the arguments.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -52,6 +54,7 @@ from eventstore import (
     MessageAdded,
     ModelResponded,
     Pending,
+    Redact,
     Rejected,
     Running,
     Tool,
@@ -70,6 +73,7 @@ CHAT = "support-42"
 EXPERT = f"{CHAT}/expert"
 PROMPT = "Order 7 is lost, refund it."
 DONE = "Done."
+CODE = "ZX-4711-QQ"
 
 SCENES = {
     "a call fails and is asked again": "test_a_failed_call_is_asked_again",
@@ -89,6 +93,7 @@ SCENES = {
     "a late answer": "test_a_late_answer_decides_nothing",
     "equal to a doubt": "test_a_call_equal_to_one_in_doubt_does_not_run",
     "a cut-off response": "test_a_call_of_a_response_that_was_cut_off_does_not_run",
+    "a rule of the store": "test_a_covered_text_is_neither_stored_nor_run",
 }
 """The scenes as the documentation names them, and their tests."""
 
@@ -146,6 +151,13 @@ class Play(msgspec.Struct, frozen=True, kw_only=True):
     """`refund` kills its process."""
     answer: bool | None = None
     """What the host answers through the framework, after `Tools.change_mail`; None for nothing."""
+    covers: bool = False
+    """The store has a rule that covers `CODE`."""
+
+    @property
+    def rules(self) -> list[Redact]:
+        """The rules of the store."""
+        return [Redact("code", re.compile(CODE))] if self.covers else []
 
 
 class Played(msgspec.Struct):
@@ -470,6 +482,25 @@ class Scenes:
             assert "It is lost." in str(asked.response)
             if self.asks_a_model:
                 assert usage_statistics(store.read()).overall.responses == len(script) * 2
+
+    def test_a_covered_text_is_neither_stored_nor_run(self, tmp_path: Path) -> None:
+        """The tool runs with the arguments of the log, and that they are covered is no edit.
+
+        The agent in the tool has a store without rules, which shows what the tool was given.
+        """
+        asked = f"Where is {CODE}?"
+        call = ("consult", json.dumps({"question": asked}), "call_a")
+        script = (Said(f"I ask for {CODE}.", (call,)), Said(f"{CODE} is lost."))
+        url = url_in(tmp_path)
+        self._play(Play(url=url, script=script, prompt=asked, covers=True))
+        with EventStore.open(url) as store:
+            (tool,) = store.conversation(CHAT).tools.values()
+            assert isinstance(tool.status, Completed)
+            assert tool.call.arguments == {"question": "Where is [redacted: code]?"}
+            assert tool.edit is None
+            assert "[redacted: code]?" in str(list(store.conversation(EXPERT).events()))
+        log = (tmp_path / "agent.db", tmp_path / "agent.db-wal")  # not a framework's own store
+        assert not any(CODE.encode() in each.read_bytes() for each in log if each.exists())
 
     def test_nothing_is_resumed_after_the_last_word(self, tmp_path: Path) -> None:
         """The model is not asked again; nor is it while another worker is at a call."""

@@ -30,6 +30,7 @@ from eventstore import (
     StoreClosed,
     Tool,
 )
+from eventstore.detectors import EMAIL
 from eventstore.integrations.mcp_server import RecordedServer
 from projections import model_history
 
@@ -70,6 +71,28 @@ def failure_of(tool: Tool) -> Failure:
     """Return the failure of a call that has failed."""
     assert isinstance(tool.status, Failed)
     return tool.status.failure
+
+
+def test_a_tool_gets_what_the_rules_of_the_store_have_left() -> None:
+    """The arguments that run are those of the log."""
+    given: list[str] = []
+
+    def mail(to: str) -> str:
+        """Send a mail."""
+        given.append(to)
+        return f"sent to {to}"
+
+    async def run() -> None:
+        async with AsyncEventStore.open("sqlite://", redact=[EMAIL]) as store:
+            chat = store.conversation("orders")
+            server = RecordedServer(chat, "orders")
+            server.add_tool(mail)
+            async with Client(server) as client:
+                await client.call_tool("mail", {"to": "ann@example.com"})
+            (tool,) = (await chat.tools()).values()
+            assert given == [tool.call.arguments["to"]] == ["[redacted: email]"]
+
+    asyncio.run(run())
 
 
 def test_a_call_is_running_on_disk_before_its_effect() -> None:

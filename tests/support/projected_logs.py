@@ -15,11 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 from support.statements import LAST_OF_A_BATCH, before_statements
 from support.workers import notes_of
 
 from eventstore import (
     ErrorKind,
+    EventsRestored,
     EventStore,
     EventStoreError,
     Failure,
@@ -167,6 +169,13 @@ def check(projector: Projector, store: EventStore) -> None:
     check_times(found.overall, wanted.overall)
     for name, numbers in wanted.by_tool.items():
         check_times(found.by_tool[name], numbers)
+    if any(recorded.redacted for recorded in log):
+        # What was counted as equal before arguments were redacted is not counted anew.
+        found, wanted = without_fingerprints(found), without_fingerprints(wanted)
+    if any(type(recorded.event) is EventsRestored for recorded in log):
+        # Records that were in an archive when the feed came to them are not counted later.
+        assert found.events <= wanted.events
+        found = replace(found, events=wanted.events)
     assert exact(found) == exact(wanted)
     used, usage = projector.usage(), usage_statistics(log)
     assert (used, str(used)) == (usage, str(usage))
@@ -197,6 +206,18 @@ def check_times(found: Any, wanted: Any) -> None:
             true, got = getattr(other, percent), getattr(one, percent)
             assert (true is None) == (got is None)
             assert true is None or abs(got - true) <= true * RELATIVE_ERROR
+
+
+def without_fingerprints(statistics: Any) -> Any:
+    """Return statistics without what they say of equal calls."""
+    overall, by_tool = statistics.overall, statistics.by_tool
+    equal_calls = {"by_fingerprint": {}, "anomalies": [], "forgotten": 0}
+    return replace(
+        statistics,
+        overall=replace(overall, repeated=0),
+        by_tool={name: replace(numbers, repeated=0) for name, numbers in by_tool.items()},
+        **equal_calls,
+    )
 
 
 def exact(statistics: Any) -> Any:

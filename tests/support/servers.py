@@ -49,7 +49,15 @@ CLAIM = "claim"
 EMPTYING = (
     *(
         f"DELETE FROM toolledger_{name}"  # noqa: S608 - our own names
-        for name in ("events", "event_ids", "fingerprints", "conversations")
+        for name in (
+            "events",
+            "event_ids",
+            "fingerprints",
+            "archives",
+            "subjects",
+            "seals",
+            "conversations",
+        )
     ),
     "UPDATE toolledger_lanes SET position = 0",
 )

@@ -15,7 +15,7 @@ from uuid import uuid4
 from support import projected_logs as projecting
 from support import workers
 
-from eventstore import Conversation, Event, EventStore
+from eventstore import Conversation, Event, EventsArchived, EventStore, Recorded
 from eventstore.errors import StorageError
 from eventstore.testing import (
     Acknowledgement,
@@ -54,6 +54,7 @@ class Storm:
         self._busy_timeout = busy_timeout
         self._notes: list[Acknowledgement] = []
         self._readings: dict[str, list[Place]] = {"steady": [], "re-opened": []}
+        self._archived: dict[str, dict[str, int]] = {name: {} for name in self._readings}
         self._calm, self._written = threading.Event(), threading.Event()
         self._given_up = threading.Event()
         self._pool = ThreadPoolExecutor(WRITERS + 3)
@@ -121,11 +122,16 @@ class Storm:
             assert time.monotonic() < until, dict(self.errors)
             time.sleep(0.05)
 
-    def check(self) -> str:
-        """Assert that every guarantee was kept; return in a line what the storm was like."""
+    def check(self, others: Callable[[Recorded], bool] = lambda _: False) -> str:
+        """Assert that every guarantee was kept; return in a line what the storm was like.
+
+        `others` says which events were appended by processes beside the storm.
+        """
         with EventStore.open(self._url) as store:
+            beside = [each.event_id for each in store.read() if others(each)]
+            self._notes += [unknown("beside", [event_id]) for event_id in beside]
             readings = [Reading(name, seen) for name, seen in self._readings.items()]
-            events = workers.check_log(store, self._notes, readings)
+            events = workers.check_log(store, self._notes, readings, self._archived)
             with projecting.open_projector(store) as projector:
                 behind = projector.lag().events, projector.parked()
                 assert behind == (0, []), behind
@@ -186,6 +192,9 @@ class Storm:
                 if len(seen) == limit and not last:
                     break
         self._readings[name].extend(places(seen))
+        for recorded in seen:
+            if isinstance(recorded.event, EventsArchived):
+                self._archived[name][recorded.conversation_id] = recorded.event.version
         return str(feed.cursor)
 
     def _project(self) -> None:

@@ -220,6 +220,9 @@ OPEN: dict[str, tuple[Callable[[Path], object], str]] = {
     "cut in half": (lambda p: cut(p, p.stat().st_size // 2), r"was cut to \d+ bytes while"),
     "removed": (gone, "was removed while it was open .No such file or directory."),
     "replaced": (replaced, "was replaced while it was open"),
+    "-wal removed": (lambda p: Path(f"{p}-wal").unlink(), "-wal was removed or replaced while"),
+    "-shm removed": (lambda p: Path(f"{p}-shm").unlink(), "-shm was removed or replaced while"),
+    "-wal replaced": (lambda p: replaced(Path(f"{p}-wal")), "-wal was removed or replaced while"),
 }
 
 
@@ -236,9 +239,9 @@ def test_a_file_that_changes_under_an_open_store_takes_no_more_events(
         assert all(list(follower) for follower in followers)
         workers.at_once([_Damage(damage, path)])
         for follower in followers:
-            with pytest.raises(StoreCorrupt, match=f"{path} {reported}"):
+            with pytest.raises(StoreCorrupt, match=f"{path} ?{reported}"):
                 next(follower)
-        with pytest.raises(StoreCorrupt, match=f"{path} {reported}"):
+        with pytest.raises(StoreCorrupt, match=f"{path} ?{reported}"):
             chat.append(message())
         with pytest.raises(StorageError, match=str(path)):
             chat.append(message())

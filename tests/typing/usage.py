@@ -20,6 +20,7 @@ from eventstore import (
     Cursor,
     Defer,
     Dispatcher,
+    Erasure,
     ErrorEnvelope,
     ErrorKind,
     EventStore,
@@ -30,6 +31,7 @@ from eventstore import (
     GateClass,
     GateDecision,
     IllegalTransition,
+    KeyFile,
     ModelRetry,
     OpeningGate,
     ProviderError,
@@ -38,6 +40,7 @@ from eventstore import (
     Replace,
     ResultLimits,
     RetryPolicy,
+    SubjectKeys,
     Tool,
     Toolbox,
     ToolCompleted,
@@ -51,6 +54,16 @@ from eventstore import (
     compose_gates,
     fingerprint,
     validate,
+)
+from eventstore.seals import (
+    FileAnchor,
+    Finding,
+    Inclusion,
+    Seal,
+    Sealer,
+    SigningKey,
+    check,
+    prove,
 )
 from projections import (
     HistoryEntry,
@@ -247,6 +260,16 @@ async def awaited(url: str, message: object) -> None:
     await store.close()
 
 
+def sealed(store: EventStore, key: SigningKey) -> Inclusion:
+    """Seal a store, and prove an event of it."""
+    with Sealer(store, key, anchors=[FileAnchor("notes")]) as sealer:
+        assert_type(sealer.error, Exception | None)
+    (seal,) = store.seal(key)
+    assert_type(seal, Seal)
+    assert_type(check(store, seal.note, [key.verifier]).findings, list[Finding])
+    return prove(store, "support-42", 1, [key.verifier])
+
+
 def hosted(store: EventStore, connection: Connection) -> Tool:
     """Append in a transaction of the host."""
     chat = store.conversation("support-42", connection=connection)
@@ -261,3 +284,18 @@ async def hosted_awaited(store: AsyncEventStore, connection: AsyncConnection) ->
     assert_type(chat, AsyncConversation)
     assert_type(await store.conversation("a").append(connection=connection), list[Recorded])
     return await chat.request("refund", {"order": 7})
+
+
+def forgotten(url: str, keys: SubjectKeys) -> Erasure:
+    """Tag events with a person, and erase them."""
+    with EventStore.open(url, subjects="subjects.secret", keys=keys) as store:
+        assert_type(store.conversation("a", subjects=["ann"]).about("bob"), Conversation)
+        assert_type(store.tag_subject("ann", "a", [1]), int)
+        return store.erase_subject("ann", by="mia")
+
+
+async def forgotten_awaited(url: str) -> Erasure:
+    """Do the same with asyncio."""
+    async with AsyncEventStore.open(url, subjects="subjects.secret", keys=KeyFile("k")) as store:
+        assert_type(store.conversation("a").about("ann", "bob"), AsyncConversation)
+        return await store.erase_subject("ann", by="mia", dry_run=True)

@@ -19,10 +19,11 @@ MODULES = sorted(
 )
 
 PURE = (
-    r"eventstore/(errors|agent_errors/.*|domain/.*|policies/.*|provider_messages/.*|providers/.*|"
-    r"append/(command|commands/.*|conversation_state|inputs|last_turn|staging|stored_once|tool_fold)|"
+    r"eventstore/(errors|agent_errors/.*|detectors/.*|domain/.*|policies/.*|provider_messages/.*|providers/.*|"
+    r"append/(command|commands/.*|conversation_state|door|inputs|last_turn|staging|stored_once|tool_fold)|"
     r"subscriptions/feed|dispatch/(after_hooks|batch|call_log|decisions|effects|execution|function_tool|"
-    r"offers|open_calls|preparation|refusals|resume|workflow))\.py"
+    r"offers|open_calls|preparation|refusals|resume|workflow)|"
+    r"seals/(checkpoints|findings|keys|merkle|notes|proofs)|storage/leaves)\.py"
 )
 IMPURE = {
     "alembic",
@@ -52,6 +53,12 @@ INTEGRATIONS = {
 DOORS = {
     **{name: (rf"eventstore/integrations/{file}\.py", "") for name, file in INTEGRATIONS.items()},
     "alembic": (r"eventstore/storage/migrations\.py", r".*"),
+    "cryptography": (
+        r"eventstore/(seals/crypto|subjects/vault)\.py|projections/audit/check\.py",
+        r"eventstore/subjects/.*",
+    ),
+    "phonenumbers": (r"eventstore/detectors/libraries\.py", r".*"),
+    "rfc3161_client": (r"eventstore/seals/time_stamps\.py", ""),
     "rich": (r"projections/cli/.*", ""),
     "sqlalchemy": (
         rf"eventstore/store\.py|{_TABLES}",
@@ -85,10 +92,13 @@ FACES = {
     "eventstore.backup",
     "eventstore.migrate",
     "eventstore.providers",
+    "eventstore.retention",
+    "eventstore.seals",
 }
 """Modules of which the read side takes the names in `__all__`."""
 SHARED = {
     "eventstore.domain.anchors",
+    "eventstore.domain.covered",
     "eventstore.domain.credentials",
     "eventstore.domain.equal_calls",
     "eventstore.domain.finish_reasons",
@@ -98,10 +108,12 @@ SHARED = {
     "eventstore.domain.response_turns",
     "eventstore.domain.own_texts",
     "eventstore.domain.recovery",
+    "eventstore.domain.redaction",
     "eventstore.domain.settlement",
     "eventstore.domain.times",
     "eventstore.domain.unreadable_steps",
     "eventstore.leases.under_way",
+    "eventstore.seals.time_stamps",
 }
 """Modules of which the read side takes every public name."""
 

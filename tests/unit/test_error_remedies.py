@@ -12,6 +12,7 @@ import pytest
 from eventstore import errors
 from eventstore.errors import EventStoreError, LostPlace
 from eventstore.importers.problems import SourceError
+from eventstore.seals import errors as seal_errors
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = [
@@ -30,13 +31,16 @@ WITH_WORDS_OF_THEIR_OWN = {error.__name__ for error in CLASSES if "__init__" in 
     "IllegalTransition"
 }
 WITH_WORDS_OF_THE_CALLER = {
-    error.__name__ for error in (*CLASSES, SourceError)
+    error.__name__
+    for error in (*CLASSES, *vars(seal_errors).values(), SourceError)
+    if isinstance(error, type)
 } - WITH_WORDS_OF_THEIR_OWN
 
 STEPS = (
-    "append|answer|approve|begin|call|close|continue|copy|create|fail|free|give|import|install|look|make|"
-    "mend|name|open|pass|pip|put|raise|read|repeat|request|restore|roll|run|save|see|start|stop|try|"
-    "unpack|upgrade|use|wait|write"
+    "append|answer|approve|begin|call|check|close|complete|continue|copy|create|end|fail|free|give|go|"
+    "import|install|look|make|"
+    "mend|name|open|pass|pip|put|raise|read|repeat|request|restore|roll|run|save|seal|see|start|stop|"
+    "take|try|unpack|upgrade|use|verify|wait|write"
 )
 REMEDY = re.compile(
     rf"(?:[:;,.]|then|or|and|to) `?(?:{STEPS})\b|remedy|advice|_MEANINGS|with --url",
@@ -74,6 +78,8 @@ def test_a_message_that_is_written_at_its_place_ends_with_a_remedy() -> None:
         errors.VersionConflict(1, 2),
         errors.ImportConflict("chat", 1, 2),
         errors.IllegalTransition("Completed", "approved", "a"),
+        errors.ConversationArchived("chat", 3, 0, "a.jsonl"),
+        errors.RuleFailed("email", "raised ValueError"),
         errors.UnknownCall("a", "chat"),
         errors.NoDecision("a", "Running"),
         errors.SilentAttempt("a"),

@@ -11,14 +11,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from msgspec.structs import replace
 
 from eventstore.append.command import Command, PendingAppend
 from eventstore.append.commands.decisions import taken_back, unless_taken_back
 from eventstore.append.inputs import failure_of
-from eventstore.append.staging import encode_event
+from eventstore.append.staging import at_door, encode_event
 from eventstore.domain.arguments import in_microseconds
 from eventstore.domain.calls import FunctionResponse, same_json
 from eventstore.domain.closing_codes import FORKED, SETTLED
@@ -198,7 +198,7 @@ def pause(
         tool = state.tool(call_id, look_up)
         if is_own:
             end = ToolEndedLate(call_id, attempt, reason=reason, duration=duration)
-            if (late := _late_end(tool, end)) is not None:
+            if (late := _late_end(state, tool, end)) is not None:
                 return (late,)
         return (ToolPaused(tool.id, attempt, until, reason, duration),)
 
@@ -230,7 +230,7 @@ def complete(  # noqa: PLR0913 - each with a default
         response = FunctionResponse(tool.call.name, result, call_id)
         if is_own:
             end = ToolEndedLate(call_id, number, response, duration=duration)
-            if (late := _late_end(tool, end)) is not None:
+            if (late := _late_end(state, tool, end)) is not None:
                 return (late,)
         completed = ToolCompleted(
             call_id, response, number, duration, synthetic, by=by, reason=reason
@@ -261,7 +261,7 @@ def fail(
         tool = state.tool(call_id, look_up)
         if is_own and attempt is not None:
             end = ToolEndedLate(call_id, attempt, failure=failure, duration=duration)
-            if (late := _late_end(tool, end)) is not None:
+            if (late := _late_end(state, tool, end)) is not None:
                 return (late,)
         if attempt not in (None, tool.attempts):
             raise IllegalTransition(
@@ -299,7 +299,7 @@ def complete_equally(conversation_id: str, call_id: str, first: ToolCompleted) -
     return Command(conversation_id, decide, PendingAppend.tool)
 
 
-def _late_end(tool: Tool, end: ToolEndedLate) -> ToolEndedLate | None:
+def _late_end(state: ConversationState, tool: Tool, end: ToolEndedLate) -> ToolEndedLate | None:
     """Return the end of an attempt that is over, as it is kept; None if it ends the call.
 
     So does the end of an attempt under way, the result of one that has failed, and what the log has
@@ -309,7 +309,8 @@ def _late_end(tool: Tool, end: ToolEndedLate) -> ToolEndedLate | None:
     if type(status) is Running and tool.attempts == end.attempt:
         return None
     if end.response is not None:
-        completed: ToolCompleted = encode_event(ToolCompleted(end.call_id, end.response))[0]
+        given: ToolCompleted = encode_event(ToolCompleted(end.call_id, end.response))[0]
+        completed = cast("ToolCompleted", at_door(state, (given,))[0])
         end = replace(
             end, response=completed.response, lossy=completed.lossy, in_parts=completed.in_parts
         )

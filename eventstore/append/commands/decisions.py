@@ -16,6 +16,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from eventstore.append.command import Command, PendingAppend
+from eventstore.append.staging import at_door
 from eventstore.domain.calls import FunctionCall, FunctionResponse
 from eventstore.domain.closing_codes import RUN_AGAIN, SETTLED
 from eventstore.domain.decision_errors import ApprovalExpired
@@ -62,7 +63,7 @@ def on_seen(command: Command[T], call_id: str, seen: Seen | None) -> Command[T]:
 
     def decide(state: ConversationState, look_up: LookUp) -> Sequence[Event]:
         events = command.decide(state, look_up)
-        decision = cast("ToolEvent", events[-1])
+        (decision,) = cast("tuple[ToolEvent]", at_door(state, events[-1:]))
         check_seen(state.tool(call_id, look_up), decision, revision)
         return events
 
@@ -185,7 +186,7 @@ def settle(
             if tool.effective_call.raw is not None:
                 raise UnparsedArguments(call_id, tool.effective_call.raw)
         if not state.leaves_doubt(tool):
-            _check_settled(tool, event)
+            _check_settled(tool, *cast("tuple[ToolEvent]", at_door(state, (event,))))
         return (event,)
 
     return on_seen(Command(conversation_id, decide, PendingAppend.tool), call_id, seen)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from eventstore.append.command import Command, IdentifiedEvents, PendingAppend
-from eventstore.append.inputs import check_event, has_no_turn, times_at_source
+from eventstore.append.inputs import check_event, copied_event, has_no_turn, times_at_source
 from eventstore.append.last_turn import mint_call_id
 from eventstore.append.stored_once import event_id_of, stem_of_step, stored_once
 from eventstore.domain.arguments import check_version, event_ids_as_bytes
@@ -36,6 +36,21 @@ def append(
     checked = tuple(map(check_event, events))
     ids = event_ids_as_bytes(event_ids, len(checked))
     times = times_at_source(occurred_at, len(checked))
+    return _append(conversation_id, checked, expected_version, ids, times)
+
+
+def append_copies(conversation_id: str, events: Sequence[Event]) -> Command[list[Recorded]]:
+    """Append events of another conversation to a new one: also the records of redactions."""
+    return _append(conversation_id, tuple(map(copied_event, events)), 0)
+
+
+def _append(
+    conversation_id: str,
+    checked: Sequence[Event],
+    expected_version: int | None,
+    ids: Sequence[bytes] = (),
+    times: Sequence[int | None] = (),
+) -> Command[list[Recorded]]:
     lacks_turn = any(map(has_no_turn, checked))
 
     def decide(state: ConversationState, _: LookUp) -> Sequence[Event]:

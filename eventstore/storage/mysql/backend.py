@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from inspect import signature
 from math import ceil
 from typing import Any
@@ -27,15 +28,22 @@ from eventstore.errors import (
     StoreReadOnly,
 )
 from eventstore.storage import migrations
+from eventstore.storage.brief_locks import lift_time_limits
 from eventstore.storage.interface import Draft
 from eventstore.storage.mysql.durable_reads import DurableReader
-from eventstore.storage.sql.parts import Parts
+from eventstore.storage.sql.archiving_lock import held
+from eventstore.storage.sql.log import Log
+from eventstore.storage.sql.parts import COPIES_REMAIN, Parts
+from eventstore.storage.sql.reader import LogReader
 from eventstore.storage.sql.schema import metadata
 from eventstore.storage.sql.server import CONNECT_SECONDS, Server
 from eventstore.storage.sql.storage import SqlStorage
 
 _LOCK = "CONCAT('toolledger/', LEFT(SHA2(DATABASE(), 256), 32))"
 """The name of the lock for schema changes, unique in the whole server."""
+
+_ARCHIVING_LOCK = "CONCAT('toolledger/a/', LEFT(SHA2(DATABASE(), 256), 32))"
+"""The name of the lock for archiving."""
 
 _LOST = frozenset(
     {
@@ -98,6 +106,24 @@ _MEANINGS: dict[int, tuple[type[StorageError], str]] = {
     1836: (StoreReadOnly, "nothing was written; connect to the primary server"),
     3101: (StoreBusy, f"a writer on another server was in the way; {_AGAIN}"),
 }
+
+
+VERSIONS_REMAIN = (
+    "the server keeps old versions of the rows until its purge has run, and its binary log keeps "
+    "them until `PURGE BINARY LOGS`"
+)
+
+
+def _remains(_: LogReader) -> tuple[str, ...]:
+    return VERSIONS_REMAIN, COPIES_REMAIN
+
+
+def _take_archiving_lock(connection: Connection) -> bool:
+    """Take a named lock, which ends with the connection."""
+    return bool(connection.exec_driver_sql(f"SELECT GET_LOCK({_ARCHIVING_LOCK}, 0)").scalar())
+
+
+_exclusive = partial(held, take=_take_archiving_lock)
 
 
 class Mysql(Server):
@@ -180,8 +206,14 @@ class Mysql(Server):
     def storage(self, tenant: str) -> SqlStorage:
         """Return a storage; its readers wait for the disk where InnoDB does not."""
         if self.visible_before_durable and self.durability == "full":
-            return SqlStorage(self, tenant, lambda log: Parts(DurableReader(log, self)))
-        return SqlStorage(self, tenant)
+            reader: Callable[[Log], LogReader] = lambda log: DurableReader(log, self)  # noqa: E731
+        else:
+            reader = LogReader
+        return SqlStorage(
+            self,
+            tenant,
+            lambda log: Parts(reader(log), erase=_remains, exclusive=_exclusive),
+        )
 
     def weak_durability(self, connection: Connection) -> tuple[str, str] | None:
         """Return a weak setting of InnoDB's log or of the binary log, which recovers commits."""
@@ -200,6 +232,7 @@ class Mysql(Server):
         wait = max(1, ceil(self.busy_timeout))
         if connection.exec_driver_sql(f"SELECT GET_LOCK({_LOCK}, {wait})").scalar() != 1:
             raise StoreBusy("another process changes the schema; nothing was changed, try again")
+        lift_time_limits(connection)
         yield
         connection.exec_driver_sql(f"SELECT RELEASE_LOCK({_LOCK})")
 

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from eventstore.domain.events import Recorded
     from eventstore.storage.sql.log import Log
     from eventstore.storage.sql.server import Server
+    from eventstore.storage.sql.transaction_notes import Anchor
 
 
 class DurableReader(LogReader):
@@ -81,10 +82,10 @@ SHOW GLOBAL STATUS WHERE Variable_name IN (
                 return
             yield recorded
 
-    def _note_durable(self, found: Sequence[Recorded]) -> None:
+    def _note_durable(self, found: Sequence[Recorded], compared: Anchor) -> None:
         """Note what is on disk: the rest may be taken back, and was not returned."""
         end = self._durable_position(found[-1].lane) if found else 0
-        self.log.seen.note([recorded for recorded in found if recorded.position <= end])
+        self.log.seen.note([recorded for recorded in found if recorded.position <= end], compared)
 
     def _pages(
         self,

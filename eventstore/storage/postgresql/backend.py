@@ -23,6 +23,7 @@ from eventstore.errors import (
     StoreFull,
     StoreReadOnly,
 )
+from eventstore.storage.brief_locks import lift_time_limits
 from eventstore.storage.postgresql.answers import is_suspect, limit_waits
 from eventstore.storage.postgresql.binary_rows import insert_copies
 from eventstore.storage.postgresql.notify import Notifications
@@ -33,7 +34,8 @@ from eventstore.storage.postgresql.replication import (
 )
 from eventstore.storage.postgresql.single_statement import PostgresqlSingleStatement
 from eventstore.storage.postgresql.standby_proof import StandbyProof
-from eventstore.storage.sql.parts import Parts
+from eventstore.storage.sql.archiving_lock import held
+from eventstore.storage.sql.parts import COPIES_REMAIN, Parts
 from eventstore.storage.sql.reader import LogReader
 from eventstore.storage.sql.server import CONNECT_SECONDS, Server
 from eventstore.storage.sql.storage import SqlStorage
@@ -50,6 +52,9 @@ if TYPE_CHECKING:
 
 SCHEMA_LOCK = 0x746F6F6C
 """The advisory lock for schema changes, of this database alone."""
+
+ARCHIVING_LOCK = 0x746F6F6D
+"""The advisory lock for archiving, of this database alone."""
 
 MIN_CONNECT_SECONDS = 2
 """The least time that libpq waits for a connection."""
@@ -103,6 +108,30 @@ _MEANINGS: tuple[tuple[str, type[StorageError], str], ...] = (
     ("57P", StorageError, "check that the server runs and can be reached, then try again"),
     ("XX", StoreCorrupt, "the database is damaged; restore it from a copy"),
 )
+
+
+VERSIONS_REMAIN = (
+    "the server keeps old versions of the rows until they are vacuumed: run "
+    "`VACUUM toolledger_events`; its write-ahead log holds them until it is recycled"
+)
+
+
+def _remains(_: LogReader) -> tuple[str, ...]:
+    return VERSIONS_REMAIN, COPIES_REMAIN
+
+
+def _take_archiving_lock(connection: Connection) -> bool:
+    """Take an advisory lock in a transaction, so that a pooler keeps the session for it.
+
+    The transaction reads and writes nothing: it keeps no old rows from being cleared away.
+    """
+    connection.exec_driver_sql("BEGIN")
+    connection.exec_driver_sql("SET LOCAL idle_in_transaction_session_timeout = 0")
+    taken = connection.exec_driver_sql(f"SELECT pg_try_advisory_xact_lock({ARCHIVING_LOCK})")
+    return bool(taken.scalar())
+
+
+_exclusive = partial(held, take=_take_archiving_lock)
 
 
 class Postgresql(Server):
@@ -160,7 +189,8 @@ class Postgresql(Server):
     def log_engine(self) -> Engine:
         """Make the engine of a storage, whose connections give a silent server up."""
         engine = self.connect()
-        event.listen(engine, "connect", partial(limit_waits, self))
+        # First of all: it bounds the statements of `prepare`, too.
+        event.listen(engine, "connect", partial(limit_waits, self), insert=True)
         return engine
 
     def read_cursor(self, connection: PoolProxiedConnection) -> DBAPICursor:
@@ -273,6 +303,7 @@ class Postgresql(Server):
         """Hold an advisory lock in one transaction; an error undoes all of it."""
         connection.exec_driver_sql("BEGIN")
         connection.exec_driver_sql("SET LOCAL idle_in_transaction_session_timeout = '60s'")
+        lift_time_limits(connection)
         connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({SCHEMA_LOCK})")
         yield
         # It waits for standbys no longer than an append: the first append proves it, too.
@@ -291,7 +322,8 @@ class Postgresql(Server):
     def _parts(self, log: Log) -> Parts:
         proof = StandbyProof(log, self)
         single = PostgresqlSingleStatement(log, proof)
-        return Parts(LogReader(log), insert_copies, single, proof, Notifications(log))
+        hints = Notifications(log)
+        return Parts(LogReader(log), insert_copies, single, proof, hints, _remains, _exclusive)
 
     def error_for(self, error: BaseException) -> tuple[type[StorageError], str]:
         """Look the SQLSTATE up; an error without one is the connection's."""

@@ -59,6 +59,7 @@ def parameters(
         draft.fingerprint,
         digest,
         draft.payload,
+        draft.salt or None,
     ]
 
 
@@ -125,6 +126,7 @@ def _events(batches: Sequence[Batch]) -> Iterator[bytes]:
                     _NULL if mark is None else _HASH + mark,
                     _tail(16, digest, len(payload)),
                     payload,
+                    _HASH + draft.salt if draft.salt else _NULL,
                 )
             )
 

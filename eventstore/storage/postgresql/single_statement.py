@@ -1,12 +1,14 @@
 """PostgreSQL: one event in one prepared statement, its row in binary.
 
-1. It locks and moves the lane's counter, and inserts the event at the position to which the counter
-   came: one round trip, and the statement is its own transaction.
+1. It locks and moves the lane's counter, if the lane has the furthest event that was seen of it. It
+   inserts the event at the position to which the counter came: one round trip, and the statement is
+   its own transaction.
 2. It takes the version after the one that was read, whose digest must be known. Other writers of
    the lane do not conflict.
 3. A writer of the same conversation violates the unique version key: nothing is stored, and the
    append falls back to the locking path.
-4. A counter below the position that was read stores nothing either; the locking path says why.
+4. A counter below the position that was read stores nothing either, and no more does a lane with
+   another event in the place of the one that was seen; the locking path says why.
 5. The statement goes past psycopg's cursor, whose conversions take as long as the server's work. It
    uses `pgconn` and `generators` of psycopg, which are not its usual interface. Where they are not
    as expected, nothing has been sent that could write, and the locking path does it all.
@@ -21,6 +23,7 @@ import os
 from functools import cache
 from itertools import count
 from math import inf
+from struct import Struct
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy.dialects.postgresql.base import PGDialect
@@ -30,6 +33,7 @@ from eventstore.storage.interface import Append, Appended
 from eventstore.storage.postgresql.binary_rows import parameters
 from eventstore.storage.postgresql.replication import cancelled_after
 from eventstore.storage.sql.schema import events, fingerprints, lanes
+from eventstore.storage.sql.transaction_notes import anchor_of
 
 if TYPE_CHECKING:
     from sqlalchemy import Table
@@ -38,7 +42,9 @@ if TYPE_CHECKING:
     from eventstore.storage.sql.log import Log
     from eventstore.storage.sql.transaction_notes import TransactionNotes
 
-_BINARY = [1] * len(events.columns)
+_SEEN = ("event_id", "recorded_at")
+_BINARY = [1] * (len(events.columns) + len(_SEEN))
+_big = Struct(">q").pack
 _process_mark = os.urandom(8).hex().encode()  # no other process's name, should they share a session
 _numbers = count(1)
 
@@ -67,19 +73,24 @@ class PostgresqlSingleStatement:
             or version != request.version
             or name in written.contested
             or request.drafts[0].id_given
+            or request.rewrites
+            or request.tags
         ):
             return None
         prepared = self._statements()
         if prepared is None or connections.opened != self._seen.proven_on:
             return None
         lane, conversation = key
+        seen = self._seen.furthest.get(lane)
+        if seen is None or seen[0] < request.as_of:
+            return None
         draft, version = request.drafts[0], version + 1
         notes.ends[lane] = request.as_of
         connections.in_transaction = True
         try:
             digest = event_digest(previous, version, draft)
-            end = self._seen.known_end(lane, request.as_of)
-            row = parameters(lane, conversation, end, version, draft, digest)
+            row = parameters(lane, conversation, seen[0], version, draft, digest)
+            row += bytes(seen[1]), _big(seen[2])
             position = prepared.run(row, self._proof.watch(), begins=draft.begins)
         except BaseException as error:
             if _is_unprepared(error):  # a proxy that pools connections gave another session
@@ -93,7 +104,7 @@ class PostgresqlSingleStatement:
             return None
         written.note_end(lane, position - 1)
         notes.ends[lane] = position
-        notes.anchors[lane] = position, draft.event_id.hex(), draft.recorded_at
+        notes.anchors[lane] = anchor_of(position, draft)
         notes.digests[name] = version, digest
         return Appended(lane, version, position)
 
@@ -175,7 +186,8 @@ class Prepared:
 def statements() -> tuple[bytes, bytes]:
     """Return the statement for an event, and for one that is indexed by its fingerprint, too.
 
-    The position that they take is one that the lane has reached; they return that of the event.
+    The position that they take is that of an event that was seen, whose id and time they take after
+    the columns; they return that of the new event.
     """
     dialect = PGDialect()  # type: ignore[no-untyped-call]
     given = {
@@ -188,9 +200,16 @@ def statements() -> tuple[bytes, bytes]:
         values = ", ".join(given[name] if name != "position" else "position" for name in names)
         return f"INSERT INTO {table.name} ({', '.join(names)}) SELECT {values} FROM moved"
 
+    seen = " AND ".join(
+        f"{name} = ${number}::{events.c[name].type.compile(dialect)}"
+        for number, name in enumerate(_SEEN, len(events.columns) + 1)
+    )
     moved = (
         f"WITH moved AS (UPDATE {lanes.name} SET position = position + 1 "
-        f"WHERE lane = {given['lane']} AND position >= {given['position']} RETURNING position)"
+        f"WHERE lane = {given['lane']} AND position >= {given['position']} AND EXISTS "
+        f"(SELECT 1 FROM {events.name} WHERE lane = {given['lane']} "
+        f"AND position = {given['position']} AND {seen}) "
+        "RETURNING position)"
     )
     event, mark = f"{insert(events)} RETURNING position", insert(fingerprints)
     return f"{moved} {event}".encode(), f"{moved}, marked AS ({mark}) {event}".encode()

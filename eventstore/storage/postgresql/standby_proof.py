@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from eventstore.storage.interface import Append
     from eventstore.storage.sql.log import Log
-    from eventstore.storage.sql.transaction_notes import TransactionNotes
 
 _UNPROVEN = "the commit was not confirmed by a standby"
 
@@ -45,7 +44,6 @@ class StandbyProof:
         self._connections = log.connections
         self._backend = log.backend
         self._written = log.written
-        self._seen = log.seen
         self._notices = notices
         self._watched = self._new_watch()  # the last commit
         self._is_unproven = False  # a failover may take back what was committed
@@ -64,7 +62,7 @@ class StandbyProof:
         with CancelledAt(self._connections.connection(), self.watch()):
             cursor.execute(statement)
 
-    def require(self, requests: Sequence[Append], notes: TransactionNotes) -> None:
+    def require(self, requests: Sequence[Append]) -> None:
         """Prove the last commit, if it may have stopped waiting for its standbys.
 
         Raises:
@@ -72,8 +70,6 @@ class StandbyProof:
         """
         self._is_unproven = self._watched.heard != self._notices.unreplicated_commits
         if self._is_unproven:
-            for lane in notes.anchors:  # it may be taken back, and was not acknowledged
-                self._seen.furthest.pop(lane, None)
             self._prove(self._watched.deadline, ids_of(requests))
 
     def _prove(self, deadline: float, event_ids: tuple[str, ...]) -> None:

@@ -69,6 +69,9 @@ class Backend(ABC):
     first write on, or refuse the later one of two that have changed the same row.
     """
 
+    erasing: ClassVar[str | None] = None
+    """What has a connection overwrite what it deletes, before a redaction."""
+
     null: ClassVar[str | None] = None
     """What stands for NULL in the row of an event that is to be inserted.
 
@@ -89,6 +92,9 @@ class Backend(ABC):
 
     survives_fork: ClassVar[bool] = False
     """Whether a forked child may be left with connections of its parent, which it never uses."""
+
+    sorts_joins: ClassVar[bool] = False
+    """Whether rows that are joined to a single one are sorted, though an index has their order."""
 
     read_only: bool = False
     """Whether its storages refuse to write."""

@@ -4,8 +4,7 @@ They know nothing of the log. What is remembered of the database may not hold an
 
 1. after a fork, when all connections are new ones (`on_renewal`);
 2. after a connection was given up, as the next one may find another database (`on_loss`);
-3. on a new connection. Before one is read from, `recognise` is asked whether it finds the database
-   as it was seen before. Those for writing are counted (`opened`).
+3. on a new connection. Those for writing are counted (`opened`).
 """
 
 from __future__ import annotations
@@ -38,9 +37,6 @@ FORK_WAIT_SECONDS = 0.1
 FIRST_DELAY_SECONDS = 0.005
 LONGEST_DELAY_SECONDS = 0.5
 
-_IS_KNOWN = "toolledger: is known"
-"""Mark of a pooled connection on which the database was found as it was seen before."""
-
 Result = TypeVar("Result")
 
 
@@ -54,7 +50,6 @@ class Connections:
         """How many connections were opened for writing."""
         self.on_renewal: list[Callable[[], object]] = []
         self.on_loss: list[Callable[[], object]] = []
-        self.recognise: Callable[[DBAPICursor], bool] = lambda _: True
         with no_fork():
             self._connect()
             _all.add(self)
@@ -189,10 +184,7 @@ class Connections:
             return
         pool, connection = self.engine.pool, self._pooled()
         try:
-            cursor = backend.read_cursor(connection)
-            if _IS_KNOWN not in connection.info and self.recognise(cursor):
-                connection.info[_IS_KNOWN] = True
-            yield cursor
+            yield backend.read_cursor(connection)
         except BaseException:
             connection.invalidate()  # gone, or out of step with its server
             self._gave_up()
@@ -283,11 +275,12 @@ class Connections:
 
 def reconnecting(backend: Backend, attempt: Callable[[], Result]) -> Result:
     """Return what an attempt gives; repeat it for `busy_timeout` while no server takes it."""
-    delays = backoff_delays(time.monotonic() + backend.busy_timeout)
+    began, delays = time.monotonic(), None
     while True:
         try:
             return attempt()
         except Exception as error:
+            delays = delays or backoff_delays(began + backend.busy_timeout)
             delay = next(delays, None) if backend.is_connection_lost(error) else None
             if delay is None:
                 raise

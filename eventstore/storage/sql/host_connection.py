@@ -17,10 +17,17 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from sqlalchemy import Connection, insert
 from sqlalchemy.exc import SQLAlchemyError
 
+from eventstore.domain.detached import EventsArchived
 from eventstore.domain.fingerprint import slice_of
 from eventstore.errors import StorageError, StoreBusy, StoreCorrupt
 from eventstore.storage.chain import chained, conversation_digest
 from eventstore.storage.interface import Append, Appended, AppendOutcome
+from eventstore.storage.sql.archiving import (
+    MOST_READS,
+    archived_error,
+    as_recorded,
+    not_recorded,
+)
 from eventstore.storage.sql.rows import (
     BEFORE_ALL,
     Batch,
@@ -30,11 +37,21 @@ from eventstore.storage.sql.rows import (
     id_rows,
     index_rows,
     recorded,
+    sound_tags,
+    tag_rows,
 )
-from eventstore.storage.sql.schema import conversations, event_ids, events, fingerprints
+from eventstore.storage.sql.schema import (
+    conversations,
+    event_ids,
+    events,
+    fingerprints,
+    subjects,
+)
 from eventstore.storage.sql.statements import HostStatements
 from eventstore.storage.sql.storage import SqlStorage
+from eventstore.storage.sql.transaction_notes import NOWHERE
 from eventstore.storage.urls import shown
+from eventstore.subjects.tags import Tag
 
 if TYPE_CHECKING:
     from sqlalchemy import CursorResult, Executable, Table
@@ -112,6 +129,11 @@ class ConnectionStorage:
         `rebase` is called for every request, after the lane's lock is taken; see `Storage.append`.
         """
         self._storage.log.seen.check_accepted()
+        if any(request.rewrites for request in requests):
+            raise StorageError(
+                "a redaction is a transaction of its own, which nothing takes back: call "
+                "`EventStore.redact` outside of the host's transaction"
+            )
         outcomes: list[AppendOutcome] = []
         with suppress(_NothingStored), self._savepoint(writes=True):
             outcomes.extend(map(self._append_one, requests))
@@ -136,6 +158,9 @@ class ConnectionStorage:
             previous = self._digest_at(lane, key, name, version)
             digests = chained(previous, version, drafts)
             self._insert(Batch((lane, key), base, version, drafts, digests))
+            tags = tag_rows(lane, key, request.tags, version, len(drafts))
+            if named := [_named(subjects, row) for row in tags]:
+                self._connection.execute(insert(subjects), named)
             self._run(self._sql.advance, at=lane, to=base + len(drafts))
         return Appended(lane, version + len(drafts), base + len(drafts))
 
@@ -155,6 +180,15 @@ class ConnectionStorage:
         found = self._fetch(self._sql.known, at=lane, key=key, ids=list(event_ids))
         return {bytes(event_id): version for event_id, version in found}
 
+    def tags_of(self, conversation_id: str) -> Sequence[Tag]:
+        """Return the tags of a conversation: the persons that its events are about."""
+        lane = self._storage.lane_of(conversation_id)
+        key = self._key(lane, conversation_id)
+        if key is None:
+            return []
+        found = self._fetch(self._sql.tags, at=lane, key=key)
+        return sound_tags(lane, key, found)
+
     # statements
 
     def _run(self, statement: Executable, **parameters: Any) -> CursorResult[Any]:
@@ -169,26 +203,46 @@ class ConnectionStorage:
 
     def _after(self, lane: int, key: int, name: str, after: int) -> Iterator[Recorded]:
         while True:
-            rows = self._fetch(self._sql.conversation, at=lane, key=key, after=after)
-            found = recorded(lane, rows, {key: name}, self._storage.reader.problems)
-            check_first(found)
+            rows, found = self._chunk(lane, key, name, after)
             yield from found
             if len(rows) < self._backend.limits.chunk_rows:
                 return
             after = rows[-1].version
 
+    def _chunk(
+        self, lane: int, key: int, name: str, after: int
+    ) -> tuple[Sequence[Any], list[Recorded]]:
+        """Return rows of a conversation that is not archived, and their events."""
+        for _ in range(MOST_READS):  # a restore may be committed between both statements
+            rows = self._fetch(self._sql.conversation, at=lane, key=key, after=after)
+            judge, vault = self._storage.reader.problems, self._storage.log.vault
+            found = recorded(lane, rows, {key: name}, judge, vault=vault)
+            check_first(found)
+            is_whole = len(found) == len(rows)
+            if is_whole and (not found or found[-1].event.tag != EventsArchived.tag):
+                return rows, found
+            there = self._fetch(self._sql.archived, at=lane, key=key)
+            if there:
+                raise archived_error(as_recorded(name, there[0]))
+            if is_whole:
+                return rows, found
+        raise not_recorded(name)
+
     def _key(self, lane: int, name: str) -> int | None:
         if not self._is_checked:
             with self._savepoint(writes=False):
                 self._check_database()
-        found = self._fetch(self._sql.find, at=lane, tenant=self._storage.tenant, id=name)
+        found = self._fetch(self._sql.find, at=lane, tenant=self._storage.tenant, id=name, place=0)
         return found[0].conversation if found else None
 
     def _lock(self, lane: int, name: str) -> tuple[int, int | None]:
         """Lock a lane until the host's transaction ends; return its end and the conversation's key.
 
-        The lock comes before any read, so that a new transaction sees everything.
+        The lock comes before any read, so that a new transaction sees everything. The lane must
+        hold what was seen of it: see `seen_anchors`.
         """
+        tenant, known = self._storage.tenant, self._storage.log.seen
+        anchor = known.furthest.get(lane, NOWHERE)
         if not self._backend.row_locks:
             self._run(self._sql.lock, at=lane)
         head = self._run(self._sql.head, at=lane).scalar()
@@ -197,14 +251,15 @@ class ConnectionStorage:
             self._raise(
                 StoreCorrupt(f"lane {lane} has no counter: restore the database from a copy")
             )
-        found = self._run(self._sql.find, at=lane, tenant=self._storage.tenant, id=name).one()
-        seen, key = found.position, found.conversation
+        found = self._run(self._sql.find, at=lane, tenant=tenant, id=name, place=anchor[0])
+        seen, key, *there = tuple[Any, ...](found.one())
         if seen != head:  # InnoDB locks the newest row, and reads an older one
             self._raise(
                 StoreBusy(
                     "others have written what the transaction cannot see: roll back and try again"
                 )
             )
+        known.check_lane(lane, seen, anchor, *there)
         return seen, key
 
     def _create(self, name: str, lane: int, key: int) -> int:

@@ -8,6 +8,7 @@
    older version stored more levels of them than this one reads.
 5. The index of fingerprints and the table of given ids must have no row without its event; one that
    they lack is noticed by the chain.
+6. A tag of a subject must have its digest, and its event. One that was removed is not noticed.
 
 So a change of any stored value that means anything is named. What a database stores beside the
 values (free space, statistics) means nothing.
@@ -19,23 +20,38 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from eventstore.domain.codec import decode, stored_levels
+from eventstore.domain.detached import EventsArchived, is_detached
+from eventstore.domain.envelopes import is_envelope
 from eventstore.domain.events import ToolApproved, ToolPending
 from eventstore.domain.fingerprint import slice_of
 from eventstore.domain.nesting import nests_too_deeply
+from eventstore.domain.redaction import is_marker
 from eventstore.errors import StoreCorrupt, UnhashableArguments
 from eventstore.storage.chain import (
-    StoredRow,
     conversation_digest,
-    is_redacted,
     is_sound_store,
+    is_sound_tag,
     row_problem,
 )
+from eventstore.storage.detached_rows import ArchiveRow, DetachedRows, of_rows
 from eventstore.storage.interface import Damage
+from eventstore.storage.markers import Markers
+from eventstore.storage.migrations import VERSION_TABLE, is_revision
+from eventstore.storage.sql.archives import rows_of
+from eventstore.storage.sql.rows import NO_CONVERSATION
+from eventstore.storage.stored_row import StoredRow
+from eventstore.subjects.tags import WHOLE
 
 if TYPE_CHECKING:
     from eventstore.domain.calls import FunctionCall
     from eventstore.storage.sql.reader import LogReader
 
+
+ARCHIVED = EventsArchived.tag.encode()
+AFTER_ALL_SUBJECTS = bytearray(b"\xff" * 17)
+"""Bytes that come after all digests."""
+
+_REVISIONS = f"SELECT version_num FROM {VERSION_TABLE}"
 
 _TAGS_WITH_CALLS = frozenset({ToolPending.tag.encode(), ToolApproved.tag.encode()})
 
@@ -73,6 +89,10 @@ def _verify_store(reader: LogReader) -> Iterator[Damage]:
     for _, epoch, lanes, created_at, digest in rows:
         if not is_sound_store(epoch, lanes, created_at, digest):
             yield Damage(-1, None, None, None, "a row of toolledger_store is not as written")
+    revisions = [row[0] for row in reader.connections.rows(_REVISIONS)]
+    if len(revisions) != 1 or not is_revision(revisions[0]):
+        problem = f"{VERSION_TABLE} has {revisions!r}, which no version of toolledger writes"
+        yield Damage(-1, None, None, None, problem)
 
 
 class _LaneCheck:
@@ -85,6 +105,8 @@ class _LaneCheck:
         self._head = head
         self._listed: dict[object, _Listed] = {}
         self._versions: dict[object, object] = {}  # of the conversations, as far as they are read
+        self._markers = Markers()
+        self._archives: dict[object, DetachedRows] = {}
 
     def run(self) -> Iterator[Damage]:
         """Yield what is wrong."""
@@ -95,10 +117,17 @@ class _LaneCheck:
         for rows in self._reader.chunks(self._sql.events, self._lane):
             for row in map(StoredRow._make, rows):
                 yield from self._event(row, last)
+                self._markers.take(row)
+                self._take_archived(row)
                 last = row.position
         for key in self._listed.keys() - self._versions.keys():
             yield self._damage(None, key, None, "the conversation is listed, and has no event")
+        yield from self._verify_archives()
+        for key, version, problem in self._markers.problems():
+            if key not in self._archives:  # their events were archived, or came back, meanwhile
+                yield self._damage(None, key, version, problem)
         yield from self._strays()
+        yield from self._verify_tags()
         yield from self._verify_head(last)
 
     def _list(self, row: Sequence[Any]) -> Iterator[Damage]:
@@ -151,6 +180,35 @@ class _LaneCheck:
         lost = "its conversation is not listed: no reader finds it"
         yield self._damage(row.position, key, row.version, lost)
 
+    def _take_archived(self, row: StoredRow) -> None:
+        payload, key = row.payload, row.conversation
+        if not isinstance(payload, bytes | bytearray):
+            return
+        if is_detached(payload) or row.tag == ARCHIVED:
+            self._archives.setdefault(key, DetachedRows()).take(row)
+
+    def _verify_archives(self) -> Iterator[Damage]:
+        listed: dict[object, ArchiveRow] = {}
+        for rows in self._reader.chunks(self._sql.archives, self._lane):
+            listed |= {key: ArchiveRow(*row) for key, *row in rows}
+        for key in listed:
+            self._archives.setdefault(key, DetachedRows())
+        for key, found in self._archives.items():
+            if found.problem(listed.get(key)) is not None:
+                problem = self._archive_problem(key)
+                if problem is not None:
+                    yield self._damage(None, key, None, problem)
+
+    def _archive_problem(self, key: object) -> str | None:
+        """Look again: a conversation may have been archived, or restored, while it was read."""
+        rows = self._reader.connections.rows
+        while True:
+            before = rows(self._sql.archives, self._lane, _before(key), 1)
+            found = of_rows(rows_of(self._reader, self._lane, key))
+            if rows(self._sql.archives, self._lane, _before(key), 1) == before:
+                listed = next((ArchiveRow(*row) for of, *row in before if of == key), None)
+                return found.problem(listed)
+
     def _strays(self) -> Iterator[Damage]:
         for statement, what in (
             (self._sql.stray_marks, "the index of fingerprints"),
@@ -158,6 +216,27 @@ class _LaneCheck:
         ):
             for key, version in self._reader.connections.rows(statement, self._lane):
                 yield self._damage(None, key, version, f"{what} has a row without its event")
+
+    def _verify_tags(self) -> Iterator[Damage]:
+        most = self._reader.log.backend.limits.chunk_rows
+        place: tuple[object, ...] = AFTER_ALL_SUBJECTS, 0, 0
+        while True:
+            found = self._reader.connections.rows(
+                self._sql.tags, self._lane, place[0], *place, most
+            )
+            for *place_, digest, conversation, event in found:
+                subject, key, version = place = tuple(place_)
+                problem = None
+                if not is_sound_tag(self._lane, subject, key, version, digest):
+                    problem = "a row of the index of subjects is not as it was written"
+                elif key != NO_CONVERSATION and (
+                    conversation is None or (version != WHOLE and event is None)
+                ):
+                    problem = "the index of subjects names an event that is not there"
+                if problem is not None:
+                    yield self._damage(None, key, version, problem)
+            if len(found) < most:
+                return
 
     def _verify_head(self, position: int) -> Iterator[Damage]:
         head = self._head
@@ -179,6 +258,10 @@ class _LaneCheck:
         return Damage(self._lane, position, name, number, problem)
 
 
+def _before(key: object) -> int:
+    return key - 1 if isinstance(key, int) else 0
+
+
 def _has_its_fingerprint(row: StoredRow) -> bool:
     """Return whether an event with arguments, as it was written, has their fingerprint."""
     tag, payload, schema = row.tag, row.payload, row.schema
@@ -187,8 +270,13 @@ def _has_its_fingerprint(row: StoredRow) -> bool:
     if not isinstance(payload, bytes | bytearray) or not isinstance(schema, int):
         return True
     name = tag.decode()
-    if is_redacted(payload) or nests_too_deeply(bytes(payload), stored_levels(name)):
-        return True  # the arguments are gone, or are read as text
+    if (
+        is_marker(payload)
+        or is_detached(payload)
+        or is_envelope(payload)
+        or nests_too_deeply(bytes(payload), stored_levels(name))
+    ):
+        return True  # the arguments are not here, or are read as text
     event = decode(name, schema, bytes(payload))
     if isinstance(event, ToolPending):
         call: FunctionCall | None = event.call

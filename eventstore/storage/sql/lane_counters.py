@@ -6,7 +6,9 @@
    is rolled back leaves the counter where it was.
 3. Lanes are locked in the order of their numbers, so that writers never wait in a circle.
 4. A counter that stands where this storage's last write left it proves that no other process has
-   written since.
+   written since, in the log that this storage knows. An older copy may have grown to that length
+   again: so the statement that locks or moves a counter compares the furthest event that was seen
+   of the lane, too (see `seen_anchors`).
 
 Why: a store-wide sequence commits out of order, and a store-wide lock makes all writers wait.
 """
@@ -17,53 +19,73 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from eventstore.errors import StoreCorrupt
+from eventstore.storage.sql.transaction_notes import NOWHERE
 
 if TYPE_CHECKING:
     from sqlalchemy.engine.interfaces import DBAPICursor
 
     from eventstore.storage.sql.backend import Backend
+    from eventstore.storage.sql.seen_anchors import SeenAnchors
     from eventstore.storage.sql.statements import Statements
-    from eventstore.storage.sql.transaction_notes import TransactionNotes, Written
+    from eventstore.storage.sql.transaction_notes import Anchor, TransactionNotes, Written
 
 
 class LaneCounters:
     """The counters of the lanes, as the transaction under way locks and moves them."""
 
-    def __init__(self, backend: Backend, sql: Statements, written: Written) -> None:
+    def __init__(
+        self, backend: Backend, sql: Statements, written: Written, seen: SeenAnchors
+    ) -> None:
         self._backend = backend
         self._sql = sql
         self._written = written
+        self._seen = seen
 
     def lock(self, cursor: DBAPICursor, lane: int) -> int:
-        """Lock a lane, and return its last position."""
+        """Lock a lane, and return its last position, whatever was seen of it."""
         cursor.execute(self._sql.head, (lane,))
         row = cursor.fetchone()
         if row is None:
             raise _no_counter(lane)
-        head = int(row[0])
-        self._written.note_end(lane, head)
-        return head
+        return int(row[0])
+
+    def lock_known(self, cursor: DBAPICursor, lane: int) -> int:
+        """Lock a lane that has to hold what was seen of it, and return its last position."""
+        seen = self._seen.furthest.get(lane, NOWHERE)
+        cursor.execute(self._sql.head_known, (seen[0], seen[0], lane))
+        row = cursor.fetchone()
+        if row is None:
+            raise _no_counter(lane)
+        return self._checked(lane, seen, *row)
 
     def lock_all(self, cursor: DBAPICursor, lanes: Sequence[int]) -> dict[int, int]:
-        """Lock lanes, which come in their order, and return their last positions.
+        """Lock lanes, which come in their order, as `lock_known` does.
 
         Where statements can be sent together, this begins the transaction, too.
         """
         if len(lanes) == 1 and not self._sql.compound:
-            return {lanes[0]: self.lock(cursor, lanes[0])}
-        statement = self._sql.heads(lanes)
+            return {lanes[0]: self.lock_known(cursor, lanes[0])}
+        seen = {lane: at for lane in lanes if (at := self._seen.furthest.get(lane))}
+        statement = self._sql.heads(lanes, {lane: place for lane, (place, *_) in seen.items()})
         if self._sql.compound:  # saves a round trip
             cursor.execute(f"{self._backend.begin}; {statement}")
             while cursor.nextset():  # on to the last answer
                 pass
         else:
             cursor.execute(statement)
-        heads = {lane: int(position) for lane, position in cursor.fetchall()}
+        rows = {lane: found for lane, *found in cursor.fetchall()}
         for lane in lanes:
-            if lane not in heads:
+            if lane not in rows:
                 raise _no_counter(lane)
-            self._written.note_end(lane, heads[lane])
-        return heads
+        return {lane: self._checked(lane, seen.get(lane, NOWHERE), *rows[lane]) for lane in lanes}
+
+    def _checked(
+        self, lane: int, seen: Anchor, head: int, event_id: object, recorded_at: object
+    ) -> int:
+        """Return the last position of a lane that is locked, and holds what was seen."""
+        self._seen.check_lane(lane, int(head), seen, event_id, recorded_at)
+        self._written.note_end(lane, int(head))
+        return int(head)
 
     def claim(self, cursor: DBAPICursor, lane: int, count: int) -> int:
         """Return the position after which `count` events may be written, safe from other writers.
@@ -75,10 +97,14 @@ class LaneCounters:
         base = self._written.ends.get(lane)
         # Ours was the last write when the counter stands where that left it.
         if base is not None:
-            cursor.execute(self._sql.advance, (base + count, lane, base))
+            if self._backend.single_connection:  # nothing puts memory back
+                cursor.execute(self._sql.advance, (base + count, lane, base))
+            else:
+                seen = self._seen.furthest.get(lane, NOWHERE)
+                cursor.execute(self._sql.advance_known, (base + count, lane, base, *seen))
             if cursor.rowcount == 1:
                 return base
-        base = self.lock(cursor, lane)
+        base = self.lock_known(cursor, lane)
         cursor.execute(self._sql.advance, (base + count, lane, base))
         return base
 

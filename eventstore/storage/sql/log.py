@@ -14,6 +14,7 @@ from eventstore.storage.sql.transaction_notes import Written
 
 if TYPE_CHECKING:
     from eventstore.storage.sql.backend import Backend
+    from eventstore.subjects.vault import Vault
 
 
 class Log:
@@ -30,10 +31,11 @@ class Log:
             connections.close()
             raise
         self.lanes = range(lanes)
+        self.vault: Vault | None = None
+        """What decrypts, where the store was opened with keys."""
         self.written = Written(backend.limits.cached_keys)
         self.keys = ConversationKeys(connections, sql, tenant, lanes)
-        self.counters = LaneCounters(backend, sql, self.written)
         self.seen = SeenAnchors(connections, sql, self.keys, self.written, accepted)
+        self.counters = LaneCounters(backend, sql, self.written, self.seen)
         connections.on_renewal.append(self.written.forget)
         connections.on_loss.append(self.keys.forget)
-        connections.recognise = self.seen.recognise

@@ -1,6 +1,7 @@
 """Writing what requests decide, inside a transaction that the storage begins and ends.
 
-1. The lanes of the requests are locked, and must not end before what was seen of them.
+1. The lanes of the requests are locked, and must hold what was seen of them. No key of a
+   conversation is believed before.
 2. Where this storage's last write was the last one of all, nothing is read. Otherwise the
    conversations' new events are read, and `rebase` decides on them.
 3. The events are written at the next positions and versions, and the counters are moved.
@@ -18,7 +19,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from eventstore.storage.chain import chained, conversation_digest, event_digest
-from eventstore.storage.interface import Append, Appended, AppendOutcome
+from eventstore.storage.interface import Append, Appended, AppendOutcome, Attach, Detach
+from eventstore.storage.sql.archiving import move
 from eventstore.storage.sql.rows import (
     Batch,
     digest_read,
@@ -28,8 +30,10 @@ from eventstore.storage.sql.rows import (
     id_rows,
     index_row,
     index_rows,
+    tag_rows,
 )
 from eventstore.storage.sql.statements import Statements
+from eventstore.storage.sql.transaction_notes import anchor_of
 
 if TYPE_CHECKING:
     from sqlalchemy.engine.interfaces import DBAPICursor
@@ -40,13 +44,14 @@ if TYPE_CHECKING:
     from eventstore.storage.sql.log import Log
     from eventstore.storage.sql.reader import LogReader
     from eventstore.storage.sql.transaction_notes import TransactionNotes
+    from eventstore.subjects.tags import Tag
 
 Insert: TypeAlias = "Callable[[DBAPICursor, Statements, Sequence[Batch]], None]"
 """Writes the events of batches, and what finds them: by fingerprint, and by given id."""
 
 
 class RebaseFailed(Exception):
-    """The transaction of one request ends, because its `rebase` raised `reason`."""
+    """The transaction of one request ends, or of joint ones: its `rebase` raised `reason`."""
 
     def __init__(self, reason: Exception) -> None:
         super().__init__(reason)
@@ -84,6 +89,7 @@ class LogWriter:
         self._counters = log.counters
         self._read_tail = reader.tail
         self._insert = insert
+        self._erasing = log.backend.erasing
 
     def write(
         self, cursor: DBAPICursor, requests: Sequence[Append], notes: TransactionNotes
@@ -99,12 +105,11 @@ class LogWriter:
 
     def _write_one(self, cursor: DBAPICursor, request: Append, notes: TransactionNotes) -> Appended:
         name, claimed = request.conversation_id, len(request.drafts)
-        key = self._keys.known.get(name)
+        key = self._known_key(name)
         lane = key[0] if key else self._keys.lane_of(name)
         base = self._counters.claim(cursor, lane, claimed)
         self._seen.check_end(lane, base, request.as_of)
-        self._seen.check_lanes(cursor, {lane: base})
-        key = key or self._keys.read(cursor, name)
+        key = key or self._read_key(cursor, name, notes)
         version = self._caught_up(cursor, key, request) if key else request.version
         drafts = request.drafts
         end = base + len(drafts)
@@ -118,12 +123,41 @@ class LogWriter:
                 digests = chained(previous, version, drafts)
                 digest = digests[-1]
                 self._insert(cursor, self._sql, [Batch(key, base, version, drafts, digests)])
+            if request.rewrites:
+                self._rewrite(cursor, key, request)
+            if request.tags:
+                self._tag(cursor, key, request.tags, version, len(drafts))
             notes.digests = {name: (version + len(drafts), digest)}
-            notes.anchors = {lane: (end, drafts[-1].event_id.hex(), drafts[-1].recorded_at)}
+            notes.anchors = {lane: anchor_of(end, drafts[-1])}
         self._counters.advance(cursor, {lane: base + claimed}, {lane: end}, notes)
         if version == request.version:  # no other writer came between
             self._written.contested.discard(name)
         return Appended(lane, version + len(drafts), end)
+
+    def _rewrite(self, cursor: DBAPICursor, key: Key, request: Append) -> None:
+        """Put markers in the place of payloads, and delete their salts; or move them."""
+        if self._erasing is not None:
+            cursor.execute(self._erasing)
+        if isinstance(request.rewrites, Detach | Attach):
+            move(cursor, self._sql, key, request.conversation_id, request.rewrites)
+            return
+        for each in request.rewrites:
+            at = (*key, each.version)
+            cursor.execute(self._sql.redact, (each.marker.decode(), *at))
+            if cursor.rowcount != 1:
+                digest_read(None, request.conversation_id, each.version)  # raises
+            if each.fingerprint is not None:
+                cursor.execute(self._sql.forget_mark, at)
+                mark = bytearray(each.fingerprint)
+                cursor.execute(self._sql.unindex, (key[0], mark, key[1], each.version))
+
+    def _tag(
+        self, cursor: DBAPICursor, key: Key, tags: Sequence[Tag], after: int, count: int
+    ) -> None:
+        """Write the tags of the events of an append."""
+        rows = list(tag_rows(*key, tags, after, count))
+        if rows:
+            cursor.executemany(self._sql.tag, rows)
 
     def _insert_one(
         self,
@@ -140,6 +174,16 @@ class LogWriter:
             cursor.execute(self._sql.index, index_row(*key, version, draft))
         if draft.id_given:
             cursor.execute(self._sql.insert_id, id_row(*key, version, draft))
+
+    def _known_key(self, name: str) -> Key | None:
+        """Return the key of a conversation, if it holds where its lane has what was seen of it."""
+        return self._keys.known_with(self._seen.furthest, name)
+
+    def _read_key(self, cursor: DBAPICursor, name: str, notes: TransactionNotes) -> Key | None:
+        key = self._keys.find(cursor, name)
+        if key is not None:
+            notes.keys[name] = key
+        return key
 
     def _create(
         self, cursor: DBAPICursor, conversation_id: str, key: Key, notes: TransactionNotes
@@ -178,23 +222,19 @@ class LogWriter:
         firsts: dict[str, Append] = {}
         for request in requests:
             firsts.setdefault(request.conversation_id, request)
-        lanes = {
-            name: key[0] if (key := self._keys.known.get(name)) else self._keys.lane_of(name)
-            for name in firsts
-        }
+        known = {name: self._known_key(name) for name in firsts}
+        lanes = {name: key[0] if key else self._keys.lane_of(name) for name, key in known.items()}
         heads = self._counters.lock_all(cursor, sorted(set(lanes.values())))
         for name, first in firsts.items():
             self._seen.check_end(lanes[name], heads[lanes[name]], first.as_of)
-        self._seen.check_lanes(cursor, heads)
-        keys = {name: self._keys.find(cursor, name) for name in firsts}
+        keys = {name: known[name] or self._read_key(cursor, name, notes) for name in firsts}
         group = _Group(lanes, keys, {n: first.version for n, first in firsts.items()}, dict(heads))
         group.tails = self._tails(cursor, firsts, keys)
         outcomes = [self._decide(cursor, request, group, notes) for request in requests]
         self._insert(cursor, self._sql, group.batches)
         notes.digests = {n: (group.versions[n], digest) for n, digest in group.digests.items()}
         for (lane, _), _, _, drafts, _ in group.batches:
-            last = drafts[-1]
-            notes.anchors[lane] = group.ends[lane], last.event_id.hex(), last.recorded_at
+            notes.anchors[lane] = anchor_of(group.ends[lane], drafts[-1])
         self._counters.advance(cursor, heads, group.ends, notes)
         return outcomes
 
@@ -209,8 +249,10 @@ class LogWriter:
             group.versions[name] = tail[-1].version
         try:
             drafts = request.drafts = request.rebase(tail)
-        except Exception as error:  # noqa: BLE001 - the outcome of this request alone
-            return error
+        except Exception as error:
+            if request.joint:
+                raise RebaseFailed(error) from error
+            return error  # the outcome of this request alone
         if drafts:
             end = group.ends[lane]
             key = group.keys[name] or self._create(cursor, name, (lane, end + 1), notes)
@@ -219,6 +261,10 @@ class LogWriter:
             previous = group.digests.get(name) or self._digest_at(cursor, key, name, version)
             digests = chained(previous, version, drafts)
             group.digests[name] = digests[-1]
+            if request.rewrites:
+                self._rewrite(cursor, key, request)
+            if request.tags:
+                self._tag(cursor, key, request.tags, version, len(drafts))
             group.batches.append(Batch(key, end, version, drafts, digests))
         group.versions[name] += len(drafts)
         group.ends[lane] += len(drafts)

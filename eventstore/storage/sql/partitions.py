@@ -17,6 +17,8 @@ from sqlalchemy.schema import CreateTable
 from eventstore.errors import StorageError
 from eventstore.storage.sql import schema
 
+_DIALECTS = frozenset({"postgresql", "mysql", "mariadb"})
+
 _TABLES = (schema.conversations, schema.event_ids, schema.fingerprints, schema.events)
 
 Bounds = Sequence[tuple[int, int | None]]
@@ -25,7 +27,7 @@ Bounds = Sequence[tuple[int, int | None]]
 
 def partitions(connection: Connection) -> int:
     """Return how many partitions the events are in; 1 where they are in one table."""
-    if connection.dialect.name == "sqlite":
+    if connection.dialect.name not in _DIALECTS:
         return 1
     counted = (
         "SELECT count(*) FROM pg_inherits WHERE inhparent = to_regclass('toolledger_events')"
@@ -42,7 +44,7 @@ def partition(connection: Connection, count: int) -> None:
     Raises:
         ValueError: the store has fewer lanes, or is a SQLite file.
     """
-    if connection.dialect.name == "sqlite":
+    if connection.dialect.name not in _DIALECTS:
         raise ValueError("a SQLite store has one lane, no partitions: use PostgreSQL or MariaDB")
     lanes = int(connection.exec_driver_sql("SELECT count(*) FROM toolledger_lanes").scalar_one())
     if not 1 <= count <= lanes:

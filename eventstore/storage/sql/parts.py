@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 from eventstore.storage.sql.log import Log
@@ -36,7 +36,7 @@ class CommitProof(Protocol):
         """End a transaction, within the time that it may take."""
         ...
 
-    def require(self, requests: Sequence[Append], notes: TransactionNotes) -> None:
+    def require(self, requests: Sequence[Append]) -> None:
         """Prove the commit that was just answered.
 
         Raises:
@@ -65,6 +65,27 @@ class Hints(Protocol):
         ...
 
 
+COPIES_REMAIN = (
+    "backups, replicas and exports that were made before hold it still: destroy them, and make new "
+    "ones"
+)
+
+
+def copies_remain(_: LogReader) -> tuple[str, ...]:
+    """Return what is left of redacted payloads where nothing is known of the database."""
+    return (COPIES_REMAIN,)
+
+
+def any_permissions(_: LogReader) -> int:
+    """Return the permissions that the umask leaves: a server has no file of its own here."""
+    return 0o666
+
+
+def unlocked(_: LogReader) -> AbstractContextManager[None]:
+    """Lock nothing."""
+    return nullcontext()
+
+
 class Parts(NamedTuple):
     """What a storage is made of; None stands for what its database does not need."""
 
@@ -73,6 +94,12 @@ class Parts(NamedTuple):
     single: SingleStatement | None = None
     proof: CommitProof | None = None
     hints: Hints | None = None
+    erase: Callable[[LogReader], tuple[str, ...]] = copies_remain
+    """Clears what the database still holds of redacted payloads; see `Storage.erase`."""
+    exclusive: Callable[[LogReader], AbstractContextManager[None]] = unlocked
+    """Keeps other processes from archiving; see `Archives.exclusive`."""
+    permissions: Callable[[LogReader], int] = any_permissions
+    """Returns the permissions that a file made of the events may have at most."""
 
 
 MakeParts: TypeAlias = Callable[[Log], Parts]

@@ -8,12 +8,18 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from eventstore.domain.anchors import anchor
-from eventstore.domain.codec import DECODERS, Decoders, decode, stored_levels
+from eventstore.domain.codec import AS_STORED, DECODERS, Decoders, decode, stored_levels
+from eventstore.domain.detached import is_detached
+from eventstore.domain.envelopes import Place, is_envelope
 from eventstore.domain.events import Recorded, UnknownEvent
 from eventstore.domain.fingerprint import PREFIX
 from eventstore.domain.nesting import SHALLOW_SIZE, nests_too_deeply
-from eventstore.errors import StoreCorrupt
+from eventstore.domain.redaction import is_marker, marker_digest
+from eventstore.errors import StoreCorrupt, WrongKey
+from eventstore.storage.chain import is_sound_tag, tag_digest
 from eventstore.storage.interface import Draft
+from eventstore.subjects.tags import Tag, versions_of
+from eventstore.subjects.vault import Vault
 
 Judge = Callable[[int, int, int], Mapping[int, str]]
 """Says what is wrong with the rows of a lane, from one position to another, by position."""
@@ -43,6 +49,7 @@ EventRow = tuple[
     bytearray | str | None,
     bytearray,
     str,
+    bytearray | None,
 ]
 """The columns of an event, in the order of the table's; a text stands for NULL (`Backend.null`)."""
 
@@ -52,6 +59,15 @@ MarkRow = tuple[int, bytearray, int, int]
 IdRow = tuple[int, int, bytearray, int]
 """The columns of the table of given ids."""
 
+TagRow = tuple[int, bytearray, int, int, bytearray]
+"""The columns of the index of subjects."""
+
+NO_CONVERSATION = 0
+"""The conversation of the row that recognises the secret of the subjects, at lane 0."""
+
+
+_MAYBE_MARKER = frozenset({ord("c"), "c"})
+"""The seventh character or byte of a marker, which no other payload has there."""
 
 BEFORE_ALL = -(2**31)
 """A version below all that the column's 32 bits hold, so below a damaged one, too."""
@@ -68,7 +84,7 @@ def event_row(
     null: str | None = None,
 ) -> EventRow:
     """Return the row of a draft that has a place and a digest; `null` stands for NULL."""
-    mark, occurred_at = draft.fingerprint, draft.occurred_at
+    mark, occurred_at, salt = draft.fingerprint, draft.occurred_at, draft.salt
     return (
         lane,
         position,
@@ -82,6 +98,7 @@ def event_row(
         null if mark is None else bytearray(mark),
         bytearray(digest),
         draft.payload.decode(),
+        bytearray(salt) if salt else None,  # few have none
     )
 
 
@@ -120,6 +137,30 @@ def id_rows(batches: Iterable[Batch]) -> Iterator[IdRow]:
                 yield id_row(*key, version, draft)
 
 
+def tag_rows(
+    lane: int, conversation: int, tags: Iterable[Tag], after: int, count: int
+) -> Iterator[TagRow]:
+    """Yield the rows of the tags of an append of `count` events after a version."""
+    places = ((tag.subject, version) for tag in tags for version in versions_of(tag, after, count))
+    for subject, version in dict.fromkeys(places):
+        yield tag_row(lane, subject, conversation, version)
+
+
+def tag_row(lane: int, subject: bytes, conversation: int, version: int) -> TagRow:
+    """Return the row of a tag."""
+    digest = tag_digest(lane, subject, conversation, version)
+    return lane, bytearray(subject), conversation, version, bytearray(digest)
+
+
+def sound_tags(lane: int, conversation: int, rows: Iterable[Sequence[Any]]) -> list[Tag]:
+    """Return the tags in rows of versions, subjects and digests, without damaged ones."""
+    return [
+        Tag(bytes(subject), version)
+        for version, subject, digest in rows
+        if is_sound_tag(lane, subject, conversation, version, digest)
+    ]
+
+
 def anchor_of_draft(draft: Draft) -> str:
     """Return the anchor that a draft has when it is stored."""
     return anchor(draft.event_id.hex(), draft.recorded_at)
@@ -156,31 +197,37 @@ def recorded(
     names: Mapping[int, Any],
     judge: Judge,
     decoders: Decoders = DECODERS,
+    vault: Vault | None = None,
 ) -> list[Recorded]:
     """Return the events of a lane's rows; `names` are the ids of their conversations.
 
-    `judge` says which of those that could not be decoded are damaged.
+    Those whose payloads are in an archive are left out. `judge` says which of those that could not
+    be decoded are damaged. What is encrypted is read with the keys of `vault`.
 
     Raises:
         StoreCorrupt: a row holds what no event can be.
+        WrongKey: a key is another one than that which a row was encrypted with.
     """
     # The loop that every event read goes through: nothing is called that need not be.
     found: list[Recorded] = []
-    unknown: list[int] = []
+    rare: list[tuple[int, _Rare]] = []
     position = None
     try:
         for position, key, version, event_id, at, occurred, tag, schema, mark, payload in rows:
             event: Any
             _ = version + at  # raises TypeError where one of them is not a number
             try:
+                if payload[6] in _MAYBE_MARKER and _is_no_payload(payload, decoders):
+                    raise ValueError  # noqa: TRY301 - it is read below, as few are
                 if len(payload) > SHALLOW_SIZE and nests_too_deeply(payload, stored_levels(tag)):
                     event = decode(tag, schema, payload)
                 else:
                     event = decoders[tag, schema](payload)
-            except Exception:  # noqa: BLE001 - an older schema, another's tag, damage
+            except Exception:  # noqa: BLE001 - an older schema, another's tag, a marker, damage
+                if is_detached(payload):
+                    continue
                 event = decode(tag, schema, payload)
-                if type(event) is UnknownEvent:
-                    unknown.append(len(found))
+                rare.append((len(found), (tag, schema, payload)))
             found.append(
                 Recorded(
                     lane,
@@ -197,9 +244,57 @@ def recorded(
             )
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise unreadable(lane, position) from error
+    if rare:
+        _judge_rare(lane, found, rare, vault, judge)
+    return found
+
+
+_Rare = tuple[str, int, str | bytes]
+"""The tag, the schema and the payload of a row whose event was not decoded at once."""
+
+
+def _is_no_payload(payload: str | bytes, decoders: Decoders) -> bool:
+    """Return whether something else stands in the place of a payload."""
+    return is_detached(payload) or (is_marker(payload) and decoders is not AS_STORED)
+
+
+def _judge_rare(
+    lane: int,
+    found: list[Recorded],
+    rare: Sequence[tuple[int, _Rare]],
+    vault: Vault | None,
+    judge: Judge,
+) -> None:
+    """Note which events are redacted and which are damaged, and read what is encrypted."""
+    unknown = [place for place, _ in rare if type(found[place].event) is UnknownEvent]
+    for place, row in rare:
+        payload = row[2]
+        if is_marker(payload):
+            stored = payload.encode() if isinstance(payload, str) else bytes(payload)
+            found[place] = replace(found[place], redacted=marker_digest(stored))
+        elif is_envelope(payload) and place not in unknown:  # it is one of this version
+            found[place] = _opened(found[place], row, vault, judge)
     if unknown:
         _mark_damaged(lane, found, unknown, judge)
-    return found
+
+
+def _opened(found: Recorded, row: _Rare, vault: Vault | None, judge: Judge) -> Recorded:
+    """Return an event that is encrypted as its key has it, or as locked without one."""
+    tag, schema, payload = row
+    if vault is None:
+        return replace(found, locked="it is encrypted, and the store was opened without keys")
+    event_id = bytes.fromhex(found.event_id)
+    try:
+        plain = vault.decrypt(Place(found.conversation_id, event_id, tag, schema), payload)
+    except WrongKey:
+        problem = judge(found.lane, found.position, found.position).get(found.position)
+        if problem is None:
+            raise
+        text = payload if isinstance(payload, str) else bytes(payload).decode()
+        return replace(found, event=UnknownEvent(tag, schema, text, damage=problem))
+    if plain is None:
+        return replace(found, locked="it is encrypted, and its key was destroyed or is not there")
+    return replace(found, event=decode(tag, schema, plain))
 
 
 def check_first(found: Sequence[Recorded]) -> None:

@@ -56,8 +56,8 @@ def _name(longest: int) -> TypeEngine[str]:
     )
 
 
-def _hash() -> TypeEngine[bytes]:
-    return LargeBinary().with_variant(mysql.BINARY(16), *_MYSQL)
+def _hash(size: int = 16) -> TypeEngine[bytes]:
+    return LargeBinary().with_variant(mysql.BINARY(size), *_MYSQL)
 
 
 def _big() -> TypeEngine[int]:
@@ -114,6 +114,7 @@ events = Table(
     Column("fingerprint", _hash(), nullable=True),
     Column("chain", _hash(), nullable=False),
     Column("payload", Text().with_variant(mysql.LONGTEXT(), *_MYSQL), nullable=False),
+    Column("salt", _hash(), nullable=True),
     PrimaryKeyConstraint("lane", "position", name="toolledger_events_pk"),
     UniqueConstraint("lane", "conversation", "version", name="toolledger_events_version"),
 )
@@ -129,6 +130,48 @@ event_ids = Table(
     sqlite_with_rowid=False,
 )
 
+archives = Table(
+    "toolledger_archives",
+    metadata,
+    Column("lane", Integer, nullable=False),
+    Column("conversation", _big(), nullable=False),
+    Column("version", Integer, nullable=False),
+    Column("archived_at", _big(), nullable=False),
+    Column("place", Text(), nullable=False),
+    PrimaryKeyConstraint("lane", "conversation", name="toolledger_archives_pk"),
+)
+"""Each conversation that was archived: up to which version, when, and where its events are."""
+
+subjects = Table(
+    "toolledger_subjects",
+    metadata,
+    Column("lane", Integer, nullable=False),
+    Column("subject", _hash(), nullable=False),
+    Column("conversation", _big(), nullable=False),
+    Column("version", Integer, nullable=False),
+    Column("digest", _hash(), nullable=False),
+    PrimaryKeyConstraint(
+        "lane", "subject", "conversation", "version", name="toolledger_subjects_pk"
+    ),
+    sqlite_with_rowid=False,
+)
+"""Which events are about a subject, which a keyed digest stands for; version 0 is all of them.
+
+`digest` covers the other columns, see `eventstore.storage.chain`."""
+
+seals = Table(
+    "toolledger_seals",
+    metadata,
+    Column("lane", Integer, nullable=False),
+    Column("previous", _big(), nullable=False),
+    Column("size", _big(), nullable=False),
+    Column("root", _hash(32), nullable=False),
+    Column("edge", LargeBinary(), nullable=False),
+    Column("note", Text(), nullable=False),
+    PrimaryKeyConstraint("lane", "previous", name="toolledger_seals_pk"),
+)
+"""The seals of each lane: the size of its tree and of the one before, its root and right edge."""
+
 fingerprints = Table(
     "toolledger_fingerprints",
     metadata,
@@ -142,4 +185,15 @@ fingerprints = Table(
     sqlite_with_rowid=False,
 )
 
-__all__ = ["conversations", "event_ids", "events", "fingerprints", "lanes", "metadata", "store"]
+__all__ = [
+    "archives",
+    "conversations",
+    "event_ids",
+    "events",
+    "fingerprints",
+    "lanes",
+    "metadata",
+    "seals",
+    "store",
+    "subjects",
+]

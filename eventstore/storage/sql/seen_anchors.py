@@ -1,11 +1,14 @@
 """An older copy of the database: how it is noticed, and what is refused from then on.
 
 1. A counter below a position that was read before means an older copy: nothing is written.
-2. An older copy may have grown again: another server may answer on a new connection, and a file
-   may be put back under an old one. So the furthest event of each lane that this storage wrote, or
-   read for a state, is looked up on a new connection, for writing or reading, and in a lane that
-   others have written to. If it is not in its place, nothing is written, as in 1.
-3. The storage refuses every later append, too, until `accept_loss`, in any process, has put another
+2. An older copy may have grown again, to any length: behind a pooler another server may answer on
+   the same connection, and a file may be put back under it. So every transaction that writes to a
+   lane, and every read of a conversation in it, looks for the furthest event of the lane that this
+   storage wrote or read, in a statement that it runs anyway; on a new connection for writing, those
+   of all lanes are looked for. Only then a later one replaces it. Memory cannot be put back.
+3. Where it is not in its place, a transaction writes nothing, as in 1. A read shows what is there
+   now, and `timeline` says that what was remembered does not hold.
+4. The storage refuses every later append, too, until `accept_loss`, in any process, has put another
    mark into the store than those that were there when the storage was opened. It then trusts
    nothing that it knew.
 
@@ -21,6 +24,7 @@ from eventstore.domain.anchors import anchor, event_id_of
 from eventstore.errors import StoreCorrupt
 from eventstore.storage.sql.rows import anchors_by_lane
 from eventstore.storage.sql.store_row import read_store
+from eventstore.storage.sql.transaction_notes import NOWHERE
 
 if TYPE_CHECKING:
     from sqlalchemy.engine.interfaces import DBAPICursor
@@ -30,9 +34,6 @@ if TYPE_CHECKING:
     from eventstore.storage.sql.conversation_keys import ConversationKeys
     from eventstore.storage.sql.statements import Statements
     from eventstore.storage.sql.transaction_notes import Anchor, Written
-
-NOWHERE: Anchor = (0, "", 0)
-"""Before the first event of a lane."""
 
 
 class Missing(NamedTuple):
@@ -57,7 +58,7 @@ def first_missing(seen: Mapping[int, Anchor], found: Mapping[int, str]) -> Missi
     `found` are the anchors that the lanes have at the positions of those that were seen.
     """
     for lane, (position, event_id, recorded_at) in seen.items():
-        expected = anchor(event_id, recorded_at)
+        expected = anchor(event_id.hex(), recorded_at)
         if found.get(lane) != expected:
             return Missing(lane, position, expected, found.get(lane))
     return None
@@ -84,13 +85,19 @@ class SeenAnchors:
         """Why nothing is written, until the loss is accepted."""
         self.proven_on = 0
         """The connection for writing, by its number, on which everything was in its place."""
+        self.timeline = 0
+        """See `Storage.timeline`."""
 
-    def note(self, found: Sequence[Recorded]) -> None:
-        """Take note of the last event of a conversation: states are made of what was read."""
+    def note(self, found: Sequence[Recorded], compared: Anchor) -> None:
+        """Take note of the last event of a conversation: states are made of what was read.
+
+        It was read together with an anchor, which is replaced if it is still the furthest.
+        """
         if found:
-            last = found[-1]
-            if last.position > self.furthest.get(last.lane, NOWHERE)[0]:
-                self.furthest[last.lane] = last.position, last.event_id, last.recorded_at
+            lane, position = found[-1].lane, found[-1].position
+            if position > compared[0] and self.furthest.get(lane, NOWHERE) is compared:
+                last = found[-1]
+                self.furthest[lane] = position, bytearray.fromhex(last.event_id), last.recorded_at
 
     # checking
 
@@ -100,19 +107,28 @@ class SeenAnchors:
         Raises:
             StoreCorrupt: another server has taken over, or an older copy.
         """
-        self._check(cursor, self.furthest)
+        missing = self._missing(cursor, self.furthest)
+        if missing is not None:
+            self._refuse(missing.lane, str(missing))
         self.proven_on = self._connections.opened
 
-    def check_lanes(self, cursor: DBAPICursor, heads: Mapping[int, int]) -> None:
-        """Check the lanes that do not end where this storage left them.
+    def check_lane(
+        self, lane: int, end: int, seen: Anchor, event_id: object, recorded_at: object
+    ) -> None:
+        """Check a lane that ends there, with what it has at the position of what was `seen`.
 
         Raises:
-            StoreCorrupt: see `prove`.
+            StoreCorrupt: see `prove`; or a read has noticed a loss meanwhile.
         """
-        ends = self._written.ends
-        changed = [lane for lane, head in heads.items() if head != ends.get(lane)]
-        if changed:
-            self._check(cursor, changed)
+        if self.refusal:  # then nothing may be known of the lane any more
+            raise StoreCorrupt(self.refusal)
+        self.check_end(lane, end, seen[0])
+        if seen is NOWHERE:
+            return
+        there = () if recorded_at is None else ((lane, event_id, recorded_at),)
+        missing = first_missing({lane: seen}, anchors_by_lane(there))
+        if missing is not None:
+            self._refuse(lane, str(missing))
 
     def known_end(self, lane: int, as_of: int) -> int:
         """Return a position that a lane has: it was seen, or a state read up to `as_of`."""
@@ -126,23 +142,37 @@ class SeenAnchors:
         """
         if end < as_of or end < self.furthest.get(lane, NOWHERE)[0]:
             before = self.known_end(lane, as_of)
-            self._refuse(f"lane {lane} ends at position {end}, and was read up to {before} before")
+            why = f"lane {lane} ends at position {end}, and was read up to {before} before"
+            self._refuse(lane, why)
 
-    def recognise(self, cursor: DBAPICursor) -> bool:
-        """Return whether a new connection to read with finds what was seen before.
+    def check_lasting(self, cursor: DBAPICursor, lane: int) -> None:
+        """Check that what was seen of a lane is there where something of it was found.
 
-        A loss is noted where another event is in its place: what is read next would hide that. A
-        lane that is shorter hides nothing, and may only be behind.
+        Raises:
+            StoreCorrupt: it is not.
         """
-        missing = self._missing(cursor, self.furthest)
-        if missing is not None and missing.there is not None:
-            self._note_loss(str(missing))
-        return missing is None
+        missing = self._missing(cursor, [lane])
+        if missing is None:
+            return
+        if missing.there is not None:
+            self._refuse(lane, str(missing))
+        raise StoreCorrupt(
+            f"{missing}: the database was replaced by an older copy, or it is behind; nothing was "
+            "written: try again, and if it stays so, see that the right server answers"
+        )
 
-    def _check(self, cursor: DBAPICursor, lanes: Iterable[int]) -> None:
-        missing = self._missing(cursor, lanes)
-        if missing is not None:
-            self._refuse(str(missing))
+    def notice(self, cursor: DBAPICursor, lane: int) -> bool:
+        """Take note that a read has not found what was seen of a lane; return whether it is lost.
+
+        It is where another event is in its place. A lane that is shorter may only be behind, as
+        that of a standby is, and so nothing is refused for it.
+        """
+        self.timeline += 1
+        missing = self._missing(cursor, [lane])
+        if missing is None or missing.there is None:
+            return False
+        self._note_loss(lane, str(missing))
+        return True
 
     def _missing(self, cursor: DBAPICursor, lanes: Iterable[int]) -> Missing | None:
         seen = {lane: self.furthest[lane] for lane in tuple(lanes) if lane in self.furthest}
@@ -154,18 +184,25 @@ class SeenAnchors:
 
     # refusing, and accepting
 
-    def _refuse(self, why: str) -> NoReturn:
-        self._note_loss(why)
+    def _refuse(self, lane: int, why: str) -> NoReturn:
+        self._note_loss(lane, why)
         raise StoreCorrupt(self.refusal)
 
-    def _note_loss(self, why: str) -> None:
+    def _note_loss(self, lane: int, why: str) -> None:
         """Refuse every append from now on, until the loss is accepted."""
-        self._keys.forget()
         self.refusal = (
             f"{why}: the database was replaced by an older copy; nothing was written, and nothing "
             "will be until the loss is accepted: see what was lost, then run "
             "`toolledger accept-loss`"
         )
+        # Only now: an append under way looks at the refusal after it looked at what was seen.
+        self.furthest.pop(lane, None)
+        self.forget()
+
+    def forget(self) -> None:
+        """Trust nothing that is remembered of the log: it was put back to an older state."""
+        self._keys.forget()
+        self.timeline += 1
 
     def check_accepted(self) -> None:
         """Refuse to write while the loss that was noticed is not accepted.

@@ -63,6 +63,7 @@ class Server(Backend):
     silences = 0
     """How many connections were given up because their server did not answer."""
 
+    sorts_joins = True
     survives_fork = True
     retry_advice = "roll the transaction back, and begin it again, under READ COMMITTED"
 

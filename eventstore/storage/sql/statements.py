@@ -6,14 +6,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, cast
 
 from sqlalchemy import (
     ColumnElement,
     Insert,
     Integer,
-    Select,
     Update,
     and_,
     bindparam,
@@ -24,7 +23,19 @@ from sqlalchemy import (
     update,
 )
 
+from eventstore.storage.sql import redaction_clauses
 from eventstore.storage.sql import schema as tables
+from eventstore.storage.sql.seen_clauses import (
+    FIRST_ROW,
+    SEEN,
+    Rows,
+    anchor_columns,
+    beside_seen,
+    holds_anchor,
+    page,
+    seen_rows_joined,
+    seen_rows_marked,
+)
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Dialect
@@ -33,25 +44,15 @@ if TYPE_CHECKING:
 
     from eventstore.storage.sql.backend import Backend
 
-Rows: TypeAlias = "Select[*tuple[Any, ...]]"
-
-_e, _c, _l, _f, _i = (
+_e, _c, _l, _f, _i, _a, _s = (
     tables.events.c,
     tables.conversations.c,
     tables.lanes.c,
     tables.fingerprints.c,
     tables.event_ids.c,
+    tables.archives.c,
+    tables.subjects.c,
 )
-_previous = tables.events.alias("previous")
-
-_FIRST_ROW: ColumnElement[int] = literal_column("0", Integer)
-"""The offset, which SQLite's dialect writes in any case."""
-
-
-MAX_STRAYS = 1000
-"""Rows of an index without an event that are reported of a lane at most."""
-
-
 _compiled_for: dict[tuple[object, ...], Statements] = {}
 
 
@@ -71,35 +72,68 @@ class Statements:
 
     def __init__(self, dialect: Dialect, backend: Backend) -> None:
         def text(statement: ClauseElement, *parameters: str) -> str:
-            return _compiled(dialect, statement, parameters)
+            return compiled(dialect, statement, parameters)
+
+        def paged(rows: Rows, order: ColumnElement[Any], *parameters: str) -> tuple[str, str]:
+            """Return the statement for a page, and that for one where an event is in its place."""
+            beside = beside_seen(rows, order, marked=backend.sorts_joins)
+            of_page = *parameters, "most"
+            return text(page(rows), *of_page), text(beside, *SEEN, *of_page)
 
         columns = _event_columns(backend)
         self.compound = backend.compound_statements
+        self.seen_rows = seen_rows_marked if backend.sorts_joins else seen_rows_joined
+        """Takes the rows of a page that was read beside an event; see `seen_clauses`."""
         self.null = backend.null
         self._lock = " FOR UPDATE" if backend.row_locks else ""
         self._mark = "?" if dialect.paramstyle == "qmark" else "%s"
         self.advance = text(_advance(), "to", "at", "last")
+        self.advance_known = text(
+            _advance().where(holds_anchor()), "to", "at", "last", "place", "event", "time"
+        )
         self.head = text(_head(backend), "at")
+        self.head_known = text(_head(backend, *anchor_columns()), "place", "place", "at")
         self.find = text(_find(), "at", "tenant", "id")
         self.create = text(insert(tables.conversations), *tables.conversations.c.keys())
         self.insert = text(insert_event(backend.null, bindparam), *tables.events.c.keys())
         self.index = text(insert(tables.fingerprints), *tables.fingerprints.c.keys())
         self.insert_id = text(insert(tables.event_ids), *tables.event_ids.c.keys())
+        self.redact = text(redaction_clauses.redact(), "payload", "at", "key", "version")
+        self.forget_mark = text(redaction_clauses.forget_mark(), "at", "key", "version")
+        self.unindex = text(redaction_clauses.unindex(), "at", "digest", "key", "version")
+        self.payloads = text(page(_payloads(backend)), "at", "key", "after", "most")
+        self.tag = text(insert(tables.subjects), *tables.subjects.c.keys())
+        self.archived = text(_archived(backend), "at", "key")
         self.digest = text(_at_version(_e.chain), "at", "key", "version")
         self.event_id = text(_at_version(_e.event_id), "at", "key", "version")
-        self.tail = text(_tail(columns), "at", "key", "after")
-        self.conversation = text(_page(_tail(columns)), "at", "key", "after", "most")
-        self.feed = text(_page(_lane(columns, backend)), "at", "after", "most")
+        self.tail = text(conversation_rows(columns), "at", "key", "after")
+        tail, named, lane = conversation_rows(columns), _named(columns), lane_rows(columns, backend)
+        self.conversation, self.conversation_known = paged(tail, _e.version, "at", "key", "after")
+        self.named, self.named_known = paged(named, _e.version, "at", "at", "tenant", "id", "after")
+        self.feed, self.feed_known = paged(lane, _e.position, "at", "after")
         self.fingerprint = text(_fingerprint(), "at", "digest")
         self.known = text(_known(), "at", "key", "id")
-        self.conversations = text(_page(_conversations()), "at", "tenant", "after", "most")
+        self.conversations = text(page(_conversations()), "at", "tenant", "after", "most")
         self.insert_store = text(insert(tables.store), *tables.store.c.keys())
 
-    def heads(self, of: Iterable[int]) -> str:
-        """Return the statement for the positions of some lanes, locked one after the other."""
+    def mark(self, statement: str) -> str:
+        """Return a statement, written with `?`, with the driver's own marks for parameters."""
+        return statement.replace("?", self._mark)
+
+    def heads(self, of: Iterable[int], places: Mapping[int, int]) -> str:
+        """Return the statement for the positions of some lanes, locked one after the other.
+
+        With each comes the id of the event at its place among `places`, and when it was recorded.
+        """
         numbers = ", ".join(map(str, of))
+        cases = " ".join(f"WHEN {lane} THEN {place}" for lane, place in places.items())
+        at = (
+            "FROM toolledger_events e WHERE e.lane = l.lane "
+            f"AND e.position = CASE l.lane {cases} END"
+        )
+        anchor = f"(SELECT event_id {at}), (SELECT recorded_at {at})" if places else "NULL, NULL"
         return (
-            "SELECT lane, position FROM toolledger_lanes "
+            f"SELECT lane, position, {anchor} FROM toolledger_lanes l "
             f"WHERE lane IN ({numbers}) ORDER BY lane{self._lock}"
         )
 
@@ -114,6 +148,19 @@ class Statements:
         return (
             "SELECT conversation, tenant, conversation_id FROM toolledger_conversations "
             f"WHERE lane = {self._mark} AND conversation IN ({marks})"
+        )
+
+    def names_beside(self, keys: Iterable[int]) -> str:
+        """Return the same beside an event of the lane, which comes first.
+
+        If that is not in its place there is no row; if there is no name, there is one of NULLs.
+        """
+        marks, mark = ", ".join(self._mark for _ in keys), self._mark
+        return (
+            "SELECT c.conversation, c.tenant, c.conversation_id FROM "
+            f"(SELECT 1 AS one FROM toolledger_events WHERE lane = {mark} AND position = {mark} "
+            f"AND event_id = {mark} AND recorded_at = {mark}) e LEFT JOIN "
+            f"toolledger_conversations c ON c.lane = {mark} AND c.conversation IN ({marks})"
         )
 
     def versions(self, keys: Iterable[tuple[int, int]]) -> str:
@@ -131,6 +178,16 @@ class Statements:
             f"FROM toolledger_conversations c WHERE {wanted}"
         )
 
+    def versions_of(self, conversation_ids: Collection[str]) -> str:
+        """Return the statement for the last versions of so many conversations of a lane."""
+        marks = ", ".join(self._mark for _ in conversation_ids)
+        return (
+            "SELECT conversation_id, (SELECT MAX(version) FROM toolledger_events e "
+            "WHERE e.lane = c.lane AND e.conversation = c.conversation) "
+            f"FROM toolledger_conversations c WHERE lane = {self._mark} "
+            f"AND tenant = {self._mark} AND conversation_id IN ({marks})"
+        )
+
     def advance_all(self, to: Mapping[int, int]) -> str:
         """Return the statement that moves some lanes, which are locked, to new positions."""
         cases = " ".join(f"WHEN {lane} THEN {position}" for lane, position in to.items())
@@ -138,23 +195,6 @@ class Statements:
             f"UPDATE toolledger_lanes SET position = CASE lane {cases} END "
             f"WHERE lane IN ({', '.join(map(str, to))})"
         )
-
-
-class CheckStatements:
-    """The statements by which stored rows are checked.
-
-    Damaged text may not be text any more, so that all text is read as bytes.
-    """
-
-    def __init__(self, dialect: Dialect, backend: Backend) -> None:
-        def text(statement: ClauseElement, *parameters: str) -> str:
-            return _compiled(dialect, statement, parameters)
-
-        self.events = text(_page(_checked(backend)), "at", "after", "most")
-        self.conversations = text(_page(_checked_conversations(backend)), "at", "after", "most")
-        self.store = text(_checked_store(backend))
-        self.stray_marks = text(_stray(_f, _e.fingerprint == _f.fingerprint), "at")
-        self.stray_ids = text(_stray(_i, _e.event_id == _i.event_id), "at")
 
 
 class HostStatements:
@@ -168,18 +208,6 @@ class HostStatements:
     )
     lock = update(tables.lanes).where(_l.lane == bindparam("at")).values(position=_l.position)
     """The first write, which locks a database that has no row locks."""
-    find = (
-        select(_l.position, _c.conversation)
-        .outerjoin(
-            tables.conversations,
-            and_(
-                _c.lane == _l.lane,
-                _c.tenant == bindparam("tenant"),
-                _c.conversation_id == bindparam("id"),
-            ),
-        )
-        .where(_l.lane == bindparam("at"))
-    )
     advance = (
         update(tables.lanes).where(_l.lane == bindparam("at")).values(position=bindparam("to"))
     )
@@ -188,6 +216,9 @@ class HostStatements:
         _i.conversation == bindparam("key"),
         _i.event_id.in_(bindparam("ids", expanding=True)),
     )
+    tags = select(_s.version, _s.subject, _s.digest).where(
+        _s.lane == bindparam("at"), _s.conversation == bindparam("key")
+    )
     digest = select(_e.chain).where(
         _e.lane == bindparam("at"),
         _e.conversation == bindparam("key"),
@@ -195,8 +226,21 @@ class HostStatements:
     )
 
     def __init__(self, backend: Backend) -> None:
+        conversation = and_(
+            _c.lane == _l.lane,
+            _c.tenant == bindparam("tenant"),
+            _c.conversation_id == bindparam("id"),
+        )
+        self.find = (
+            select(_l.position, _c.conversation, *anchor_columns())
+            .outerjoin(tables.conversations, conversation)
+            .where(_l.lane == bindparam("at"))
+        )
         self.head = _head(backend)
-        self.conversation = _tail(_event_columns(backend)).limit(backend.limits.chunk_rows)
+        self.archived = _archived(backend)
+        self.conversation = conversation_rows(_event_columns(backend)).limit(
+            backend.limits.chunk_rows
+        )
 
 
 def _event_columns(backend: Backend) -> tuple[ColumnElement[Any], ...]:
@@ -216,89 +260,12 @@ def _event_columns(backend: Backend) -> tuple[ColumnElement[Any], ...]:
     )
 
 
-def _checked(backend: Backend) -> Rows:
-    """Return what is read to check the events of a lane; see `chain.StoredRow`."""
-    previous = _previous.c
-    columns = (
-        _e.position,
-        _e.conversation,
-        _e.version,
-        _e.event_id,
-        _e.recorded_at,
-        _e.occurred_at,
-        backend.text_as_stored(_e.tag),
-        _e.schema,
-        _e.fingerprint,
-        _e.chain,
-        backend.text_as_stored(_e.payload),
-        previous.chain,
-        _i.version,
-        _f.version,
-    )
-    before = and_(
-        previous.lane == _e.lane,
-        previous.conversation == _e.conversation,
-        previous.version == _e.version - literal_column("1"),
-    )
-    given = and_(
-        _i.lane == _e.lane,
-        _i.conversation == _e.conversation,
-        _i.event_id == _e.event_id,
-        _i.version == _e.version,
-    )
-    marked = and_(
-        _f.lane == _e.lane,
-        _f.fingerprint == _e.fingerprint,
-        _f.conversation == _e.conversation,
-        _f.version == _e.version,
-    )
-    found = (
-        tables.events.outerjoin(_previous, before)
-        .outerjoin(tables.event_ids, given)
-        .outerjoin(tables.fingerprints, marked)
-    )
-    return _lane(columns, backend).select_from(found)
-
-
-def _checked_conversations(backend: Backend) -> Rows:
-    return (
-        select(
-            _c.conversation,
-            backend.text_as_stored(_c.tenant),
-            backend.text_as_stored(_c.conversation_id),
-            _c.slice,
-        )
-        .where(_c.lane == bindparam("at"), _c.conversation > bindparam("after"))
-        .order_by(_c.conversation)
-    )
-
-
-def _stray(of: Any, same: ColumnElement[bool]) -> Rows:
-    """Return the rows that find an event by `same`, which their place does not have."""
-    there = and_(
-        _e.lane == of.lane, _e.conversation == of.conversation, _e.version == of.version, same
-    )
-    return (
-        select(of.conversation, of.version)
-        .select_from(of.lane.table.outerjoin(tables.events, there))
-        .where(of.lane == bindparam("at"), _e.version.is_(None))
-        .limit(literal_column(str(MAX_STRAYS)))
-        .offset(_FIRST_ROW)
-    )
-
-
 def _at_version(column: ColumnElement[Any]) -> Rows:
     return select(column).where(
         _e.lane == bindparam("at"),
         _e.conversation == bindparam("key"),
         _e.version == bindparam("version"),
     )
-
-
-def _checked_store(backend: Backend) -> Rows:
-    store = tables.store.c
-    epoch = backend.text_as_stored(store.epoch)
-    return select(store.id, epoch, store.lanes, store.created_at, store.digest).order_by(store.id)
 
 
 def insert_event(null: str | None, given: Callable[[str], ColumnElement[Any]]) -> Insert:
@@ -309,8 +276,8 @@ def insert_event(null: str | None, given: Callable[[str], ColumnElement[Any]]) -
     values = {column.name: given(column.name) for column in tables.events.c}
     if null is not None:
         mark: ColumnElement[str] = literal_column(f"'{null}'")
-        nullable = [column.name for column in tables.events.c if column.nullable]
-        values |= {name: func.nullif(values[name], mark) for name in nullable}
+        often_null = ("occurred_at", "fingerprint")
+        values |= {name: func.nullif(values[name], mark) for name in often_null}
     return insert(tables.events).values(values).inline()  # nothing of it comes back
 
 
@@ -322,8 +289,16 @@ def _advance() -> Update:
     )
 
 
-def _head(backend: Backend) -> Rows:
-    head = select(_l.position).where(_l.lane == bindparam("at"))
+def _payloads(backend: Backend) -> Rows:
+    """Return what is read of payloads to redact them; see `StoredPayload`."""
+    payload = backend.payload_as_bytes(_e.payload)
+    return conversation_rows(
+        (_e.version, _e.tag, _e.schema, payload, _e.fingerprint, _e.salt, _e.event_id)
+    )
+
+
+def _head(backend: Backend, *beside: ColumnElement[Any]) -> Rows:
+    head = select(_l.position, *beside).where(_l.lane == bindparam("at"))
     return head.with_for_update() if backend.row_locks else head
 
 
@@ -335,7 +310,8 @@ def _find() -> Rows:
     )
 
 
-def _tail(columns: Iterable[ColumnElement[Any]]) -> Rows:
+def conversation_rows(columns: Iterable[ColumnElement[Any]]) -> Rows:
+    """Return the events of a conversation after a version, in order."""
     return (
         select(*columns)
         .where(
@@ -347,9 +323,23 @@ def _tail(columns: Iterable[ColumnElement[Any]]) -> Rows:
     )
 
 
-def _lane(columns: Iterable[ColumnElement[Any]], backend: Backend) -> Rows:
+def _named(columns: Iterable[ColumnElement[Any]]) -> Rows:
+    """Return the events of a conversation after a version; it is found by its tenant and id."""
+    return (
+        select(*columns)
+        .where(
+            _e.lane == bindparam("at"),
+            _e.conversation == _find().scalar_subquery(),
+            _e.version > bindparam("after"),
+        )
+        .order_by(_e.version)
+    )
+
+
+def lane_rows(columns: Iterable[ColumnElement[Any]], backend: Backend) -> Rows:
+    """Return the events of a lane after a position, in order."""
     # SQLite would take the index that begins with the lane, and sort: `+ 0` keeps it from that.
-    lane = _e.lane + _FIRST_ROW if backend.position_is_rowid else _e.lane
+    lane = _e.lane + FIRST_ROW if backend.position_is_rowid else _e.lane
     return (
         select(*columns)
         .where(lane == bindparam("at"), _e.position > bindparam("after"))
@@ -357,15 +347,32 @@ def _lane(columns: Iterable[ColumnElement[Any]], backend: Backend) -> Rows:
     )
 
 
-def _page(rows: Rows) -> Rows:
-    return rows.limit(bindparam("most")).offset(_FIRST_ROW)
-
-
 def _fingerprint() -> Rows:
     return (
-        select(_f.conversation, _f.version)
+        select(_f.version, _c.conversation, _c.tenant, _c.conversation_id)
+        .select_from(
+            tables.fingerprints.join(
+                tables.conversations,
+                and_(_c.lane == _f.lane, _c.conversation == _f.conversation),
+            )
+        )
         .where(_f.lane == bindparam("at"), _f.fingerprint == bindparam("digest"))
         .order_by(_f.conversation, _f.version)
+    )
+
+
+def _archived(backend: Backend) -> Rows:
+    """Return where a conversation is archived, and the event after its end, which says so, too."""
+    record = and_(
+        _e.lane == _a.lane,
+        _e.conversation == _a.conversation,
+        _e.version == _a.version + literal_column("1", Integer),
+    )
+    payload = _e.payload if backend.checks_encoding else backend.payload_as_bytes(_e.payload)
+    return (
+        select(_a.version, _a.archived_at, _a.place, _e.recorded_at, _e.tag, _e.schema, payload)
+        .select_from(tables.archives.outerjoin(tables.events, record))
+        .where(_a.lane == bindparam("at"), _a.conversation == bindparam("key"))
     )
 
 
@@ -394,8 +401,8 @@ def _conversations() -> Rows:
     )
 
 
-def _compiled(dialect: Dialect, statement: ClauseElement, parameters: tuple[str, ...]) -> str:
+def compiled(dialect: Dialect, statement: ClauseElement, parameters: tuple[str, ...]) -> str:
     """Return the text of a statement whose parameters are expected in this order."""
-    compiled = cast("SQLCompiler", statement.compile(dialect=dialect))
-    assert tuple(compiled.positiontup or ()) == parameters, compiled.positiontup  # noqa: S101
-    return str(compiled)
+    found = cast("SQLCompiler", statement.compile(dialect=dialect))
+    assert tuple(found.positiontup or ()) == parameters, found.positiontup  # noqa: S101
+    return str(found)

@@ -28,26 +28,32 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from functools import partial
+from functools import cached_property, partial
 from os import getpid
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from eventstore.errors import OutcomeUnknown
 from eventstore.storage.chain import store_digest
 from eventstore.storage.interface import Append, Appended, AppendOutcome, Damage
+from eventstore.storage.sql.archives import SqlArchives
 from eventstore.storage.sql.backend import translated
 from eventstore.storage.sql.connections import backoff_delays
 from eventstore.storage.sql.integrity import verify
 from eventstore.storage.sql.log import Log
 from eventstore.storage.sql.log_writer import LogWriter, RebaseFailed
 from eventstore.storage.sql.parts import MakeParts, plain_parts
+from eventstore.storage.sql.subject_index import SqlSubjectIndex
 from eventstore.storage.sql.transaction_notes import TransactionNotes
 from eventstore.storage.sql.unanswered_commits import UnansweredCommits, ids_of
 
 if TYPE_CHECKING:
     from sqlalchemy.engine.interfaces import DBAPICursor
 
+    from eventstore.storage.sealable_log import SealableLog
     from eventstore.storage.sql.backend import Backend
+    from eventstore.subjects.vault import Vault
+
+T = TypeVar("T")
 
 
 class SqlStorage:
@@ -64,9 +70,11 @@ class SqlStorage:
         self._single = parts.single
         self._proof = parts.proof
         self._hints = parts.hints
+        self._erase = parts.erase
         self._writer = LogWriter(log, reader, parts.insert)
-        wait = parts.proof.wait_until_lasting if parts.proof else reader.wait_until_durable
-        self.unanswered = UnansweredCommits(log, wait)
+        self.archives = SqlArchives(parts)
+        self._wait = parts.proof.wait_until_lasting if parts.proof else reader.wait_until_durable
+        self.unanswered = UnansweredCommits(log, self._wait)
         self._is_unanswered = False  # the append under way may be stored, and cannot be looked up
         self.tenant = tenant
         self.epoch = log.epoch
@@ -76,6 +84,7 @@ class SqlStorage:
         self.feed = reader.feed
         self.headers = reader.headers
         self.as_stored = reader.as_stored
+        self.payloads = reader.payloads
         self.by_fingerprint = reader.by_fingerprint
         self.conversations = reader.conversations
         self.versions = reader.versions
@@ -83,7 +92,7 @@ class SqlStorage:
         self.anchors_at = reader.anchors_at
         self.known_ids = self.unanswered.known_ids
         self.event_id_at = self.unanswered.event_id_at
-        self.forget = log.keys.forget
+        self.forget = log.seen.forget
 
     @property
     def url(self) -> str:
@@ -96,11 +105,27 @@ class SqlStorage:
         query = self.backend.time_query
         return None if query is None else partial(self._server_time, query)
 
+    @property
+    def timeline(self) -> int:
+        """A number that changes where the log was found to be another; see `Storage.timeline`."""
+        return self._seen.timeline
+
     def _server_time(self, query: str) -> int:
         with translated(self.backend), self.connections.cursor() as cursor:
             cursor.execute(query)
             ((now,),) = cursor.fetchall()
             return int(now)
+
+    @property
+    def sealable_log(self) -> SealableLog:
+        """The log as it is sealed; see `Storage.sealable_log`."""
+        return self._sealable_log
+
+    @cached_property
+    def _sealable_log(self) -> SealableLog:
+        from eventstore.storage.sql.seals import SqlSealableLog  # few need it
+
+        return SqlSealableLog(self.reader, self._proof, self._wait)
 
     def hints(self, heard: Callable[[], object], /) -> AbstractContextManager[None]:
         """Call `heard` when other processes have appended; see `Storage.hints`."""
@@ -109,6 +134,24 @@ class SqlStorage:
     def verify(self) -> Iterator[Damage]:
         """Report what is wrong with the stored rows; see `Storage.verify`."""
         return verify(self.reader)
+
+    def erase(self) -> tuple[str, ...]:
+        """Clear what is left of redacted payloads; see `Storage.erase`."""
+        with self.connections.lock, translated(self.backend):
+            return self._erase(self.reader)
+
+    def unlock(self, vault: Vault) -> None:
+        """Read from now on what is encrypted; see `Storage.unlock`."""
+        self.log.vault = vault
+
+    @property
+    def subjects(self) -> SqlSubjectIndex:
+        """The index of the persons that events are about; see `Storage.subjects`."""
+        return self._subjects
+
+    @cached_property
+    def _subjects(self) -> SqlSubjectIndex:
+        return SqlSubjectIndex(self.reader, self._write_beside)  # it takes some ms: few need it
 
     def close(self) -> None:
         """Give up the connections, after the last hint. A second call does nothing."""
@@ -138,7 +181,7 @@ class SqlStorage:
                 else:
                     outcomes = list(self._in_one_transaction(requests))
             except RebaseFailed as failed:
-                outcomes = [failed.reason]
+                outcomes = [failed.reason] * len(requests)
             except Exception as error:
                 if self._is_unanswered and not isinstance(error, OutcomeUnknown):
                     reason = str(self.backend.translate(error))
@@ -229,14 +272,14 @@ class SqlStorage:
 
     def _know(self, notes: TransactionNotes, requests: Sequence[Append]) -> None:
         """Know from now on what a transaction has done whose COMMIT was answered."""
+        if self._proof is not None:  # before: what may be taken back replaces nothing that was seen
+            self._proof.require(requests)
         written = self._written
         self._seen.furthest |= notes.anchors
         written.ends |= notes.ends
         written.digests |= notes.digests  # last: a single statement takes the rest for known then
         if notes.keys:
             self.log.keys.remember(notes.keys)
-        if self._proof is not None:
-            self._proof.require(requests, notes)
 
     def _is_done(
         self,
@@ -263,21 +306,31 @@ class SqlStorage:
 
     def accept_loss(self) -> None:
         """Record that the loss of events is known; see `Storage.accept_loss`."""
-        connections, lanes = self.connections, len(self.log.lanes)
+        lanes = len(self.log.lanes)
         mark, now = os.urandom(8).hex(), time.time_ns() // 1000
         digest = store_digest(mark.encode(), lanes, now)
 
-        def write() -> None:
+        def write(cursor: DBAPICursor) -> None:
+            self.log.counters.lock(cursor, 0)  # so that two do not take the same number
+            cursor.execute("SELECT MAX(id) FROM toolledger_store")
+            last = cursor.fetchall()[0][0]
+            row = (last + 1, mark, lanes, now, bytearray(digest))
+            cursor.execute(self.log.sql.insert_store, row)
+
+        self._write_beside(write)
+
+    def _write_beside(self, write: Callable[[DBAPICursor], T]) -> T:
+        """Write what is no event, in a transaction; `write` may be called again."""
+        connections = self.connections
+
+        def attempt() -> T:
             with connections.transaction() as cursor:
-                self.log.counters.lock(cursor, 0)  # so that two do not take the same number
-                cursor.execute("SELECT MAX(id) FROM toolledger_store")
-                last = cursor.fetchall()[0][0]
-                row = (last + 1, mark, lanes, now, bytearray(digest))
-                cursor.execute(self.log.sql.insert_store, row)
+                result = write(cursor)
                 self._commit(cursor, "COMMIT")
+                return result
 
         with connections.lock:
             try:
-                connections.retrying(write)
+                return connections.retrying(attempt)
             finally:
                 self._written.forget()

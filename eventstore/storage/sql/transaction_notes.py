@@ -10,10 +10,26 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import msgspec
 
-Anchor = tuple[int, str, int]
-"""A position, the id of the event there in hexadecimal, and the time at which it was recorded."""
+if TYPE_CHECKING:
+    from eventstore.storage.interface import Draft
+
+Anchor = tuple[int, bytearray, int]
+"""A position, the id of the event there, and the time at which it was recorded.
+
+They are as statements take them: SQLite's driver binds a bytearray faster than bytes.
+"""
+
+NOWHERE: Anchor = (0, bytearray(), 0)
+"""Before the first event of a lane."""
+
+
+def anchor_of(position: int, draft: Draft) -> Anchor:
+    """Return the anchor of an event that is stored there."""
+    return position, bytearray(draft.event_id), draft.recorded_at
 
 
 class TransactionNotes(msgspec.Struct):
@@ -26,7 +42,7 @@ class TransactionNotes(msgspec.Struct):
     anchors: dict[int, Anchor] = {}
     """The last event that it writes in each lane."""
     keys: dict[str, tuple[int, int]] = {}
-    """The lanes and keys of the conversations that it begins."""
+    """The lanes and keys of the conversations that it begins, or has found."""
     commit: str = "COMMIT"
     """The statement that ends it."""
 

@@ -34,6 +34,7 @@ class UnansweredCommits:
         self._connections = log.connections
         self._sql = log.sql
         self._keys = log.keys
+        self._seen = log.seen
         self._written = log.written
         self._lock_lane = log.counters.lock
         self._wait_until_lasting = wait_until_lasting
@@ -65,7 +66,7 @@ class UnansweredCommits:
         def read() -> dict[bytes, int]:
             known: dict[bytes, int] = {}
             with self._connections.cursor() as cursor:
-                key = self._keys.read(cursor, conversation_id)
+                key = self._keys.find(cursor, conversation_id)
                 for event_id in event_ids if key else ():
                     cursor.execute(self._sql.known, (*(key or ()), bytearray(event_id)))
                     row = cursor.fetchone()
@@ -83,7 +84,7 @@ class UnansweredCommits:
 
         def read() -> bytes | None:
             with self._connections.cursor() as cursor:
-                key = self._keys.read(cursor, conversation_id)
+                key = self._keys.find(cursor, conversation_id)
                 if key is None:
                     return None
                 cursor.execute(self._sql.event_id, (*key, version))
@@ -91,6 +92,7 @@ class UnansweredCommits:
                 if row is None:
                     return None
                 self._wait_until_lasting(cursor)
+                self._seen.check_lasting(cursor, key[0])
                 return bytes(row[0])
 
         return self._connections.retrying(read)

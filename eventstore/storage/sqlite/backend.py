@@ -38,13 +38,14 @@ from eventstore.storage import migrations
 from eventstore.storage.sql.backend import Backend, translated
 from eventstore.storage.sql.connections import no_fork
 from eventstore.storage.sql.opening import migrate_in_transaction
-from eventstore.storage.sql.parts import Parts
+from eventstore.storage.sql.parts import COPIES_REMAIN, Parts
 from eventstore.storage.sql.pool import IdlePool
 from eventstore.storage.sql.reader import LogReader
 from eventstore.storage.sql.storage import SqlStorage
+from eventstore.storage.sqlite.archiving import exclusive, file_permissions
 from eventstore.storage.sqlite.copying import SqliteConnection, backup
 from eventstore.storage.sqlite.driver import driver, loses_rows
-from eventstore.storage.sqlite.errors import driver_error, system_error
+from eventstore.storage.sqlite.errors import STUMBLED, driver_error, system_error
 from eventstore.storage.sqlite.files import (
     StoreFile,
     UnchangedFile,
@@ -60,6 +61,8 @@ from eventstore.storage.sqlite.table_engine import SqliteTableEngine
 from eventstore.storage.urls import check_options, shown
 
 if TYPE_CHECKING:
+    from sqlalchemy.pool import ConnectionPoolEntry
+
     from eventstore.storage.sql.log import Log
     from eventstore.storage.sql.table_engine import TableEngine
 
@@ -86,6 +89,7 @@ class Sqlite(Backend):
     """A SQLite file, or a database in memory."""
 
     begin = "BEGIN IMMEDIATE"
+    erasing = "PRAGMA secure_delete = ON"
     null = ""  # Python's driver takes 0.3 µs to bind None: it asks its adapters
     row_locks = False
     position_is_rowid = True
@@ -183,10 +187,13 @@ class Sqlite(Backend):
                 self.url,
                 module=module,
                 poolclass=IdlePool,
+                pool_reset_on_return=None,  # what is given back is in autocommit mode
                 connect_args=options,
                 **self._existing(options),
             )
         event.listen(engine, "connect", self._prepare)
+        if self._file is not None:
+            event.listen(engine, "close", self._file.companions.closes)
         return engine
 
     def table_engine(self) -> TableEngine:
@@ -207,7 +214,14 @@ class Sqlite(Backend):
         place = f"{self.path.as_uri()}?{mode}"
         return {"creator": lambda: driver().connect(place, uri=True, **options)}
 
-    def _prepare(self, connection: Any, _: object) -> None:
+    def _prepare(self, connection: Any, entry: ConnectionPoolEntry) -> None:
+        try:
+            self._set_up(connection, entry)
+        except BaseException:
+            connection.close()  # the pool lets go of it as it is
+            raise
+
+    def _set_up(self, connection: Any, entry: ConnectionPoolEntry) -> None:
         connection.isolation_level = None
         cursor = connection.cursor()
         cursor.execute(f"PRAGMA synchronous={_SYNCHRONOUS[self.durability]}")
@@ -215,6 +229,11 @@ class Sqlite(Backend):
         cursor.execute("PRAGMA foreign_keys=ON")
         if self.read_only:
             cursor.execute("PRAGMA query_only=ON")
+        if self._file is not None:
+            (mode,) = cursor.execute("PRAGMA journal_mode").fetchone()  # it opens what is beside
+            if mode == "wal":
+                self._file.companions.opened(entry)
+                self._file.check_beside()
         cursor.close()
 
     # the schema
@@ -349,6 +368,10 @@ class Sqlite(Backend):
         cause = getattr(error, "orig", None) or error
         if not isinstance(cause, driver().Error):
             return error
+        if self._file is not None and any(word in str(cause).lower() for word in STUMBLED):
+            damage = self._file.behind(str(cause))
+            if damage is not None:
+                return damage
         read_only = "unable to open" in str(cause).lower() and self._is_read_only()
         return driver_error(where, cause, read_only=read_only)
 
@@ -398,4 +421,35 @@ class Sqlite(Backend):
 
 def _parts(log: Log) -> Parts:
     """Return the parts of a storage in SQLite."""
-    return Parts(LogReader(log), insert_many_rows, SqliteSingleStatement(log))
+    return Parts(
+        LogReader(log),
+        insert_many_rows,
+        SqliteSingleStatement(log),
+        erase=_empty_wal,
+        exclusive=exclusive,
+        permissions=file_permissions,
+    )
+
+
+def _empty_wal(reader: LogReader) -> tuple[str, ...]:
+    """Bring the pages that a redaction has overwritten into the file, and empty the -wal.
+
+    A SQLite that can lose rows by it is not asked to.
+    """
+    path = reader.log.backend.url.database
+    if reader.connections.backend.single_connection:
+        return ()
+    if loses_rows(driver().sqlite_version_info):
+        in_wal = (
+            f"{path}-wal may hold it still: it goes when the last process closes the store; pip "
+            "install 'toolledger[sqlite]' brings a SQLite that can empty it at once"
+        )
+    else:
+        ((busy, *_),) = reader.connections.rows("PRAGMA wal_checkpoint(TRUNCATE)")
+        if not busy:
+            return (COPIES_REMAIN,)
+        in_wal = (
+            f"{path}-wal holds it still: it goes when the last process closes the store, or with "
+            "the next redaction while no other process reads"
+        )
+    return in_wal, COPIES_REMAIN

@@ -32,7 +32,7 @@ _BY_WORDS: tuple[tuple[tuple[str, ...], type[StorageError], str], ...] = (
     (
         ("disk i/o error",),  # in a COMMIT the events may be found stored later
         StoreFull,
-        "the disk is full or fails; see to it and try again",
+        "the disk is full or fails, or its -wal was removed or cut: close the store everywhere",
     ),
     (
         ("not a database", "encrypted"),
@@ -55,6 +55,9 @@ _BY_WORDS: tuple[tuple[tuple[str, ...], type[StorageError], str], ...] = (
         "the log contradicts itself; nothing was written, run `toolledger verify`",
     ),
 )
+
+STUMBLED = ("disk i/o error", "malformed", "not a database")
+"""What SQLite says, among others, where files were removed, cut or overwritten."""
 
 _BY_ERRNO = {
     errno.EACCES: StoreReadOnly,

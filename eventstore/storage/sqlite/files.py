@@ -3,18 +3,40 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from stat import S_ISDIR
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
+from weakref import WeakSet
 
 from eventstore.errors import NotAStore, StorageError, StoreCorrupt
+from eventstore.storage.sqlite.wal_index import (
+    INDEX_BYTES,
+    WAL_HEADER_BYTES,
+    Identity,
+    OpenFile,
+    WalIndex,
+    descriptor_of,
+    frames_of,
+    least_size,
+    read_index,
+    size_of,
+)
 
 if TYPE_CHECKING:
     from sqlalchemy import URL
+
+WITH_EVENTS = " while the store was open, and the last events may be gone with it"
+
+NOT_KNOWN = -2
+"""No size of a file, and no error."""
+
+HEAD_BYTES = 100
+"""The head of a database, of which SQLite says what it holds."""
 
 TRUST_SECONDS = 0.001
 """How long a file that was seen in its place is taken to be there."""
@@ -73,18 +95,181 @@ def create(path: Path, build: Callable[[Path], None]) -> bool:
                 draft.with_name(draft.name + rest).unlink()
 
 
+class Companions:
+    """The files beside a database, which its connections have open: its -wal and its -shm.
+
+    1. SQLite makes them when the first connection reads, and removes them with the last. While one
+       of this process is open, they stay, whatever other processes do: then they are watched.
+    2. Most looks ask the folder alone whether a name in it has come or gone. Its time of change is
+       believed when it is so old that no later change can have the same one.
+    3. The -wal is never smaller than its index says. Other processes may empty it, and say so
+       there first. Once it was begun anew it keeps its size, and most looks ask for that alone.
+    """
+
+    def __init__(self, path: Path) -> None:
+        path = path.resolve()
+        self._folder = str(path.parent)
+        self._names = f"{path}-wal", f"{path}-shm"
+        self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        self._pid = os.getpid()
+        self._open: WeakSet[Any] = WeakSet()  # a connection that is lost counts no more
+        self._watched: list[tuple[str, Identity]] = []
+        self._shm: OpenFile | None = None
+        self._wal = OpenFile((0, 0))
+        self._wal_bytes = NOT_KNOWN  # as seen last
+        self._frame_bytes = sys.maxsize  # until the index is read
+        self._head: tuple[object, bytes] | None = None  # of the database, after which checkpoint
+        self._looked_at = 0  # the time of the database's last change that was looked into
+        self._begins_anew = False  # whether the next commit may begin the -wal anew
+        self._settled = 0  # the time of a change of the folder, after which the files were there
+
+    def opened(self, connection: Any) -> None:
+        """Watch the files: a connection has them open now."""
+        if not self._open or self._pid != os.getpid():
+            self._begin_anew()
+            self._watched = [(name, found) for name in self._names if (found := _identity(name))]
+            if len(self._watched) == len(self._names):
+                self._wal, self._shm = (OpenFile(identity) for _, identity in self._watched)
+        self._open.add(connection)
+
+    def closes(self, _: object, connection: Any) -> None:
+        """Watch them no more if this connection, which is about to be closed, is the last."""
+        self._open.discard(connection)
+
+    def cut(self) -> str | None:
+        """Return what was cut under an open connection, and to which size; None if nothing was."""
+        if self._shm is None or not self._open or self._pid != os.getpid():
+            return None
+        size = size_of(self._wal.descriptor)
+        if size == self._wal_bytes:
+            return None
+        least = WAL_HEADER_BYTES + frames_of(self._shm.descriptor) * self._frame_bytes
+        if size >= least:
+            # One that all counts of may become larger, and be cut to this size again.
+            self._wal_bytes = size if size > least else NOT_KNOWN
+            return None
+        return self._cut(self._shm)
+
+    def cut_elsewhere(self) -> str | None:
+        """Return the same, as far as another connection of this process has the files open."""
+        identity = _identity(self._names[1])
+        return None if identity is None else self._cut(OpenFile(identity))
+
+    def _cut(self, shm: OpenFile) -> str | None:
+        index = read_index(shm.read(INDEX_BYTES))
+        self._wal.read(0)  # it finds its descriptor
+        try:
+            size = os.stat(self._names[0]).st_size  # noqa: PTH116
+        except OSError:
+            size = 0
+        if index is None or index != read_index(shm.read(INDEX_BYTES)):
+            return None  # it is written just now: a later look tells
+        if size < index.least_bytes:
+            least = index.least_bytes
+            return f"{self._names[0]} was cut to {size:,} of {least:,} bytes{WITH_EVENTS}"
+        if index.frames:  # without any, the size of a page may not be there
+            self._frame_bytes = index.frame_bytes
+        return None
+
+    def overwritten(self, identity: Identity, changed: int) -> bool:
+        """Return whether the head of the database was written otherwise than by a checkpoint.
+
+        The head counts the changes, and the pages. While a connection has a -wal, nothing but a
+        checkpoint writes it, and the index says how far one has come. `changed` is the time of the
+        file's last change.
+        """
+        if changed == self._looked_at and not self._begins_anew:
+            return False
+        found = self._look(identity)
+        if found is None:
+            return False
+        index, head = found
+        if self._head is not None and self._head[0] == index.copied and self._head[1] != head:
+            return True
+        self._head = index.copied, head
+        self._looked_at = changed
+        self._begins_anew = index.copied[1] > 0 or not index.frames
+        return False
+
+    def lacks_pages(self, identity: Identity, size: int) -> bool | None:
+        """Return whether the database, which has become smaller, is smaller than its head says.
+
+        `VACUUM` makes it smaller lawfully, by a checkpoint. While one runs, or where a reader kept
+        it from copying all, that is not known: it is None, and a later look tells.
+        """
+        if self._shm is None or not self._shm.read(INDEX_BYTES) or size < HEAD_BYTES:
+            return True  # nothing tells of a checkpoint
+        found = self._look(identity)
+        if found is None or not found[0].is_all_copied:
+            return None
+        return size < least_size(found[1])
+
+    def _look(self, identity: Identity) -> tuple[WalIndex, bytes] | None:
+        """Return the index, and the head of the database; None while a checkpoint runs."""
+        is_open = self._open
+        if not is_open or self._pid != os.getpid():
+            return None
+        before = self._index()
+        head = OpenFile(identity).read(HEAD_BYTES)
+        index = self._index()
+        if index is None or before is None or len(head) < HEAD_BYTES or self._open is not is_open:
+            return None
+        return None if index.copied != before.copied or index.is_copying else (index, head)
+
+    def _index(self) -> WalIndex | None:
+        return None if self._shm is None else read_index(self._shm.read(INDEX_BYTES))
+
+    def missing(self) -> str | None:
+        """Return which of them was removed or replaced under an open connection, None if none."""
+        watched, is_open = self._watched, self._open
+        if not is_open or self._pid != os.getpid():
+            return None
+        changed = os.stat(self._folder).st_mtime_ns  # noqa: PTH116 - twice as fast
+        if changed == self._settled:
+            return None
+        for name, identity in watched:
+            if _identity(name) != identity:
+                # Meanwhile the last connection may have been closed, and another one opened.
+                still = is_open and self._open is is_open
+                return name if still and descriptor_of(identity) is not None else None
+        if time.time_ns() - changed > _tick_of(changed):
+            self._settled = changed
+        return None
+
+
+def _tick_of(changed: int) -> int:
+    """Return how far apart two times of change surely differ, in nanoseconds.
+
+    File systems count in ticks of some milliseconds, and old ones in seconds.
+    """
+    return 100_000_000 if changed % 1_000_000_000 else 3_000_000_000
+
+
+def _identity(name: str) -> Identity | None:
+    """Return the inode and device of a file; None where it is missing."""
+    try:
+        return os.stat(name)[1:3]  # noqa: PTH116 - twice as fast
+    except OSError:
+        return None
+
+
 class StoreFile:
     """The file of an open store, watched for its place, identity and size."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.companions = Companions(path)
         self._name = str(path)
-        self._identity: tuple[int, ...] | None = None  # inode and device
+        self._identity: Identity | None = None
         self._size = 1
         self._trusted_until = 0.0
 
     def check_in_place(self) -> None:
         """Refuse to use a file that was removed, replaced or cut since it was opened.
+
+        So with the files beside it, which hold the last events (-wal) and the locks (-shm).
 
         Raises:
             StoreCorrupt: SQLite would continue where no other process writes or reads.
@@ -92,24 +277,50 @@ class StoreFile:
         now = time.monotonic()
         if now < self._trusted_until:
             return
+        what = self._damage()
+        if what is not None:
+            raise _corrupt(what, "nothing was written")
+        self._trusted_until = now + TRUST_SECONDS
+
+    def check_beside(self) -> None:
+        """Refuse a new connection that would write behind a gap in the -wal.
+
+        Raises:
+            StoreCorrupt: it would.
+        """
+        what = self.companions.cut_elsewhere()
+        if what is not None:
+            raise _corrupt(what, "nothing was written")
+
+    def behind(self, said: str) -> StoreCorrupt | None:
+        """Return the error for what became of the files, if SQLite stumbled over that."""
+        what = None if self._identity is None else self._damage()
+        what = what or self.companions.cut_elsewhere()
+        return None if what is None else _corrupt(what, f"SQLite says: {said}")
+
+    def _damage(self) -> str | None:
+        """Return what became of the file, or of those beside it, while it was open."""
+        size = self._size  # before it is looked: another thread may see it grow meanwhile
         try:
             found = os.stat(self._name)  # noqa: PTH116 - twice as fast
         except OSError as error:
-            raise StoreCorrupt(
-                f"{self.path} was removed while it was open ({error.strerror}); nothing was "
-                "written: put it back, or open a new store"
-            ) from error
+            return f"{self.path} was removed while it was open ({error.strerror})"
         identity = found[1:3]
         if self._identity is None:
             self._identity = identity
-        if identity != self._identity or found.st_size < self._size:
-            what = "replaced" if identity != self._identity else f"cut to {found.st_size} bytes"
-            raise StoreCorrupt(
-                f"{self.path} was {what} while it was open; nothing was written: close the store, "
-                "restore the file from a copy if necessary, and open it again"
-            )
-        self._size = found.st_size
-        self._trusted_until = now + TRUST_SECONDS
+        if identity != self._identity:
+            return f"{self.path} was replaced while it was open"
+        lacks = found.st_size < size and self.companions.lacks_pages(identity, found.st_size)
+        if lacks:
+            return f"{self.path} was cut to {found.st_size} bytes while it was open"
+        if self.companions.overwritten(identity, found.st_mtime_ns):
+            return f"{self.path} was overwritten while it was open"
+        what = self.companions.missing()
+        if what is not None:
+            return f"{what} was removed or replaced{WITH_EVENTS}"
+        if lacks is not None:
+            self._size = found.st_size
+        return self.companions.cut()
 
     def exists(self) -> bool:
         """Return whether the file is there; refuse what cannot be a store.
@@ -152,6 +363,13 @@ class StoreFile:
         """Return whether the file is there, and it or its folder cannot be written to."""
         path = self.path
         return path.exists() and not (_may_write(path) and _may_write(path.parent))
+
+
+def _corrupt(what: str, also: str) -> StoreCorrupt:
+    return StoreCorrupt(
+        f"{what}; {also}: close the store in every process, restore the file from a copy if "
+        "`toolledger verify` finds events missing, and open it again"
+    )
 
 
 def _may_write(path: Path) -> bool:

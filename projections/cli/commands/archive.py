@@ -12,9 +12,16 @@ from typing import IO, Annotated, TypeAlias
 import msgspec
 import typer
 
-from eventstore import EventStore, Recorded
-from eventstore.backup import StoredEvent, permissions_of, restore_events, stored_events
+from eventstore import EventsArchived, EventStore, Recorded
+from eventstore.backup import (
+    StoredEvent,
+    archived_event,
+    permissions_of,
+    restore_events,
+    stored_events,
+)
 from eventstore.backup import backup as copy_store
+from projections.cli.commands.retain import archive_form
 from projections.cli.options import (
     URL,
     AnyConversationId,
@@ -26,8 +33,9 @@ from projections.cli.options import (
     open_store,
     progress_bar,
 )
-from projections.cli.output import binary_output, is_terminal, print_json, say, whole_file
+from projections.cli.output import binary_output, complain, is_terminal, print_json, say, whole_file
 from projections.debugging.event_lines import exported_line, read_events
+from projections.exports.agent_record import agent_record
 from projections.exports.calls_csv import write_calls
 from projections.exports.otlp import otlp_trace
 from projections.exports.parquet import write_parquet
@@ -51,15 +59,29 @@ Format = Annotated[
     typer.Option(
         "--format",
         help="jsonl: every event, lossless; parquet: the events as a table; csv: a line for each "
-        "call; otlp: OpenTelemetry traces, a line of JSON for each conversation.",
+        "call; otlp: OpenTelemetry traces, a line of JSON for each conversation; agent-record: the "
+        "same as records of draft-birkholz-verifiable-agent-conversations.",
     ),
 ]
 Content = Annotated[
     bool, typer.Option("--content", help="Put arguments and results into the traces of otlp.")
 ]
 Copy = Annotated[Path, typer.Argument(metavar="FILE", parser=file_name, help="The file to make.")]
+
+
+def _regular_file(text: str | Path) -> Path:
+    """Return the path that an argument names; a device may give a line without end."""
+    path = file_name(text)
+    if path.exists() and not path.is_file():
+        raise typer.BadParameter(f"{path} is not a regular file: save it as one first")
+    return path
+
+
 Archive = Annotated[
-    Path, typer.Argument(metavar="FILE", parser=file_name, help="A file that `export` has written.")
+    Path,
+    typer.Argument(
+        metavar="FILE", parser=_regular_file, help="A file that `export` or `retain` has written."
+    ),
 ]
 
 
@@ -101,17 +123,32 @@ def restore(path: Archive, url: Url = URL, *, as_json: Json = False) -> None:
 
     A conversation that the store has already must begin with the same events: only what follows is
     appended, so that an interrupted restore continues. What was damaged, redacted, or written by a
-    newer version is restored as it was.
+    newer version is restored as it was. The status is 1 where a redaction in the file is not whole:
+    a marker without its record, or a record without its marker.
+
+    Of an archive of `retain`, what was archived from this very store comes back to its places, with
+    the digests that it had.
     """
+    form = archive_form(path)
     with open_store(url, create=True) as store, progress_bar("restoring") as show:
+        back = 0 if form is None else store.restore(path, form=form).events
         restored = _Restore(store, path)
-        for done, batch in enumerate(_batches(read_events(path))):
+        events = read_events(path) if form is None else map(archived_event, form.read(path))
+        for done, batch in enumerate(_batches(events)):
             restored.add(batch)
             show(done, done + 1)
+        damage = restored.damage()
+    added, skipped = restored.added, restored.skipped - back
     if as_json:
-        print_json({"added": restored.added, "there_already": restored.skipped})
-    else:
-        say(f"{plural(restored.added, 'event')} added, {restored.skipped:,} there already")
+        from_archive = {"back_from_archive": back} if back else {}
+        print_json({"added": added, "there_already": skipped, **from_archive})
+    elif back:
+        say(f"{plural(back, 'event')} back from the archive, proven to be the same")
+    if not as_json and (added or skipped or not back):
+        say(f"{plural(added, 'event')} added, {skipped:,} there already")
+    if damage:
+        complain(f"{path}: what it says of redactions or archives is not whole: {damage}")
+        raise typer.Exit(1)
 
 
 def backup(path: Copy, url: Url = URL, *, as_json: Json = False) -> None:
@@ -160,6 +197,7 @@ class _Restore:
         self._store = store
         self._path = path
         self._known: dict[str, list[str]] = {}
+        self._to_verify: set[str] = set()
 
     def add(self, batch: list[StoredEvent]) -> None:
         """Append a batch of one conversation, but for what is there already.
@@ -185,6 +223,21 @@ class _Restore:
         restore_events(self._store, new)
         known += [each.recorded.event_id for each in new]
         self.added += len(new)
+        if any(each.needs_another for each in new):
+            self._to_verify.add(name)
+
+    def damage(self) -> str | None:
+        """Return what `verify` finds in conversations whose records or markers were added."""
+        if not self._to_verify:
+            return None
+        found = [each for each in self._store.verify() if each.conversation_id in self._to_verify]
+        if not found:
+            return None
+        first, more = found[0], f", and {len(found) - 1:,} more" if len(found) > 1 else ""
+        return (
+            f"conversation {first.conversation_id!r} version {first.version}: {first.problem}"
+            f"{more}; it was stored so: see `toolledger verify`"
+        )
 
     def _is_there(self, recorded: Recorded, known: list[str]) -> bool:
         if recorded.version > len(known):
@@ -234,9 +287,13 @@ def _lines(log: _Log) -> Iterator[bytes]:
         ValueError: an event is missing, or so damaged that no line can hold it.
     """
     versions: dict[str, int] = {}
+    archived = 0
     for event in log.stored_events():
         name, version = event.recorded.conversation_id, event.recorded.version
         before = versions.get(name, 0)
+        if not before and isinstance(event.recorded.event, EventsArchived):
+            archived += 1  # all that is left of it
+            continue
         if version != before + 1:
             raise ValueError(
                 f"version {version} of conversation {name!r} follows version {before}, so that no "
@@ -244,6 +301,8 @@ def _lines(log: _Log) -> Iterator[bytes]:
             )
         versions[name] = version
         yield exported_line(event)
+    if archived:
+        complain(f"note: {plural(archived, 'conversation')} left out: their events are in archives")
 
 
 def _write_table(file: IO[bytes], log: _Log) -> int:
@@ -262,13 +321,22 @@ def _write_traces(file: IO[bytes], log: _Log) -> int:
     return count
 
 
+def _write_records(file: IO[bytes], log: _Log) -> int:
+    count = 0
+    for events in log.conversations():
+        file.write(msgspec.json.encode(agent_record(events)) + b"\n")
+        count += 1
+    return count
+
+
 _Write: TypeAlias = Callable[[IO[bytes], _Log], int]
 _FORMS: dict[str, tuple[str, _Write]] = {
     "jsonl": ("event", _write_lines),
     "csv": ("call", _write_calls),
     "otlp": ("trace", _write_traces),
     "parquet": ("event", _write_table),
+    "agent-record": ("record", _write_records),
 }
 """For each form: what it counts, and how it is written."""
 
-_JSON_FORMS = ("jsonl", "otlp")
+_JSON_FORMS = ("jsonl", "otlp", "agent-record")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Annotated
 
@@ -20,6 +19,7 @@ from projections.cli.options import (
     open_store,
 )
 from projections.cli.output import binary_output, print_json, say, whole_file
+from projections.formatting import slug
 from projections.report import FIRST_LINE
 
 Out = Annotated[
@@ -73,11 +73,6 @@ def report(
         print_json({"report": str(path), "conversation_id": name, "events": len(events)})
     else:
         say(f"{path} ({len(events):,} events): open {path.absolute().as_uri()}")
-
-
-def slug(conversation_id: str) -> str:
-    """Return a conversation's id as the name of a file."""
-    return re.sub(r"[^\w.-]+", "-", conversation_id).strip("-.")[:100] or "report"
 
 
 def refuse_other_files(path: Path, *, force: bool) -> None:

@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, Annotated, Literal, cast, get_args
 import msgspec
 import typer
 
-from eventstore import Conversation, EventStore, Prices, PriceTable, Recorded, Tool
+from eventstore import (
+    Conversation,
+    EventStore,
+    Prices,
+    PriceTable,
+    Recorded,
+    Tool,
+)
 from eventstore.domain.json_types import JsonObject
 from projections.cli.event_filters import Limit, Page, filtered, place_of, time_of
 from projections.cli.options import (
@@ -44,7 +51,7 @@ from projections.cli.output import (
     shown_width,
 )
 from projections.current_tools import CurrentTools
-from projections.debugging.conversation_summary import conversation_summary
+from projections.debugging.conversation_summary import summary_of
 from projections.debugging.event_filter import EventFilter
 from projections.debugging.request_outline import request_lines
 from projections.formatting import arguments_text, duration, plural, share, table, utc_text
@@ -192,10 +199,7 @@ def show(
 
 
 def _show_all(store: EventStore, *, as_json: bool) -> None:
-    listed = (
-        conversation_summary(name, store.conversation(name).events())
-        for name, _ in store.conversations()
-    )
+    listed = (summary_of(store.conversation(name)) for name, _ in store.conversations())
     if as_json:
         for summary in listed:
             print_json_line(summary)

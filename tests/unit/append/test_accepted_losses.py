@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import pytest
+from sqlalchemy import NullPool, create_engine
 from support.losses import put_back, put_back_on, restored
+from support.pgbouncer import pooled
 from typer.testing import CliRunner
 
 from eventstore import (
@@ -26,7 +28,7 @@ from eventstore.testing import message
 from projections.cli.app import app
 
 if TYPE_CHECKING:
-    from support.servers import PostgreSQL
+    from support.servers import MariaDB, PostgreSQL
 
 REPLACED = "database was replaced by an older copy"
 ACCEPTED = "until the loss is accepted: see what was lost, then run `toolledger accept-loss`"
@@ -129,7 +131,7 @@ def test_another_conversation_may_take_the_place_of_a_lost_one(
 
 @pytest.mark.parametrize("events", [1, 2])
 @pytest.mark.parametrize("name", ["chat", "other"])
-@pytest.mark.parametrize("more", [1, 2])
+@pytest.mark.parametrize("more", [0, 1, 2])
 def test_a_file_that_has_grown_again_under_its_connection_is_noticed(
     store: EventStore, path: Path, url: str, name: str, more: int, events: int
 ) -> None:
@@ -206,6 +208,138 @@ def test_acceptances_are_rows_that_can_be_checked(store: EventStore, path: Path,
         connection.execute("DELETE FROM toolledger_store WHERE id = 2")
     (damage,) = store.verify()
     assert damage.problem == "the rows of toolledger_store are not numbered from 1 without gaps"
+
+
+# an older copy that has grown to the same length, or longer, under the same connection
+
+
+def in_a_group(store: EventStore) -> None:
+    """Append to two conversations in one transaction."""
+
+    async def write() -> None:
+        async with AsyncEventStore(store) as shared:
+            await asyncio.gather(
+                *(shared.conversation(name).append(message("mine")) for name in ("chat", "new"))
+            )
+
+    asyncio.run(write())
+
+
+def in_a_hosts_transaction(store: EventStore) -> None:
+    """Append over a connection of the host's."""
+    engine = create_engine(store.session.storage.url, poolclass=NullPool)
+    with closing(engine.connect()) as connection:
+        store.conversation("chat", connection=connection).append(message("mine"))
+
+
+def to_a_new_conversation(store: EventStore) -> None:
+    """Append where nothing is known but the lane."""
+    store.conversation("new").append(message("mine"))
+
+
+@pytest.mark.parametrize("others", [1, 2])
+@pytest.mark.parametrize("write", [in_a_group, in_a_hosts_transaction, to_a_new_conversation])
+def test_every_append_compares_what_was_seen_of_the_lane(
+    store: EventStore, path: Path, url: str, write: Callable[[EventStore], None], others: int
+) -> None:
+    """A counter that stands where it was left is no proof."""
+    chat = store.conversation("chat")
+    chat.append(message("1"))
+    (lost,) = chat.append(message("2"))
+    put_back(path, 1)
+    grow(url, ["other"] * others)
+    with pytest.raises(StoreCorrupt, match=f"had event {lost.event_id}, and has "):
+        write(store)
+    with EventStore.open(url) as other:
+        assert [recorded.version for recorded in other.conversation("chat").events()] == [1]
+        assert list(other.verify()) == []
+
+
+def check_that_tenants_are_apart(
+    url: str, replace: Callable[[str, EventStore], str], *, longer: bool
+) -> None:
+    """Let another tenant's conversation take the place of one that is open, then use that one."""
+    with EventStore.open(url, tenant="a") as ours:
+        ours.conversation("kept").append(message("kept"))
+        orders = ours.conversation("orders")
+        feed = ours.session.storage
+        orders.append(message("lost"), message("lost"))
+        names = sorted(recorded.conversation_id for recorded in feed.feed({}))
+        assert names == ["kept", "orders", "orders"]
+        assert orders.version == 2
+        direct = replace(url, ours)
+        lane = feed.lane_of("orders")
+        with EventStore.open(direct, tenant="b") as theirs:
+            storage = theirs.session.storage
+            name = next(n for n in map(str, count()) if storage.lane_of(n) == lane)
+            theirs.conversation(name).append(*[message("secret")] * (2 + longer))
+        assert list(orders.events()) == []
+        assert list(orders.events(after=1)) == []
+        assert feed.versions(["orders"]) == {}
+        assert [recorded.conversation_id for recorded in feed.feed({})] == ["kept"]
+        for write in (orders.append, ours.conversation("orders").append):
+            with pytest.raises(StoreCorrupt, match=ACCEPTED):
+                write(message("mine"))
+        ours.accept_loss()
+        assert orders.append(message("mine"))[0].version == 1
+        assert list(ours.verify()) == []
+        with EventStore.open(direct, tenant="b") as theirs:
+            assert theirs.conversation(name).version == 2 + longer
+
+
+@pytest.mark.parametrize("longer", [False, True])
+def test_no_conversation_is_taken_for_another_in_a_file_that_was_put_back(
+    url: str, path: Path, *, longer: bool
+) -> None:
+    """SQLite's own backup keeps the file and its connections: only what is in it has changed."""
+
+    def replace(url: str, _: EventStore) -> str:
+        with (
+            closing(sqlite3.connect(f"{path}.copy")) as copy,
+            closing(sqlite3.connect(path)) as file,
+        ):
+            file.backup(copy)
+            for statement in restored(0, 1):
+                copy.execute(statement)
+            copy.commit()
+            copy.backup(file)
+        return url
+
+    check_that_tenants_are_apart(url, replace, longer=longer)
+
+
+@pytest.mark.parametrize("mode", ["transaction", "session"])
+def test_no_conversation_is_taken_for_another_behind_a_pooler(
+    postgresql: PostgreSQL, mode: str
+) -> None:
+    """The connection to pgbouncer lives on, and leads to a server that has lost events."""
+    direct = postgresql.database(migrated=True)
+
+    def replace(_: str, ours: EventStore) -> str:
+        storage = ours.session.storage
+        lane = storage.lane_of("orders")
+        kept = storage.lane_of("kept") == lane
+        put_back_on(postgresql, direct, lane, int(kept))
+        return direct
+
+    with pooled(postgresql, direct, mode) as url:
+        check_that_tenants_are_apart(url, replace, longer=False)
+
+
+def test_no_conversation_is_taken_for_another_in_a_server_that_lost_events(
+    mariadb: MariaDB,
+) -> None:
+    """The connection lives on, as through a proxy that goes on with another server."""
+    url = mariadb.database(migrated=True)
+
+    def replace(_: str, ours: EventStore) -> str:
+        storage = ours.session.storage
+        lane = storage.lane_of("orders")
+        kept = storage.lane_of("kept") == lane
+        mariadb.execute(*restored(lane, int(kept)), database=url)
+        return url
+
+    check_that_tenants_are_apart(url, replace, longer=True)
 
 
 # a server that was promoted, and has grown again

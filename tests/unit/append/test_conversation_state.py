@@ -11,6 +11,7 @@ import pytest
 from eventstore.append.conversation_state import ConversationState, StagedEvents
 from eventstore.append.event_ids import event_ids
 from eventstore.append.last_turn import mint_call_id
+from eventstore.append.salts import salts
 from eventstore.append.staging import encode_event, stage_events
 from eventstore.append.tool_fold import equal_result, fold_tools
 from eventstore.domain.calls import FunctionCall, FunctionResponse
@@ -83,7 +84,15 @@ def nothing(_: object = None) -> dict[str, Tool]:
 
 def stage(state: ConversationState, *events: Event) -> StagedEvents:
     """Stage the events on the state and return them."""
-    return stage_events(state, events, event_ids(len(events), NOON), NOON, nothing, ids_given=False)
+    return stage_events(
+        state,
+        events,
+        event_ids(len(events), NOON),
+        NOON,
+        nothing,
+        ids_given=False,
+        salts=salts(len(events)),
+    )
 
 
 def view(state: ConversationState) -> Any:
@@ -213,7 +222,8 @@ def test_settled_calls_are_looked_up_once_and_only_when_named() -> None:
 
     state = state_of(*LIFE)
     events: Sequence[Event] = [pending("9"), pending("3"), pending("3")]
-    stage_events(state, events, event_ids(3, NOON), NOON, settled, ids_given=False)
+    ids = event_ids(3, NOON)
+    stage_events(state, events, ids, NOON, settled, ids_given=False, salts=salts(3))
     assert asked == [{"3"}]
 
 
@@ -221,7 +231,15 @@ def test_a_settled_call_that_the_log_lost_is_unknown() -> None:
     """An append to such a call is refused as an unknown call."""
     state = state_of(*LIFE)
     with pytest.raises(IllegalTransition, match="no such call"):
-        stage_events(state, [running("3")], event_ids(1, NOON), NOON, lambda _: {}, ids_given=False)
+        stage_events(
+            state,
+            [running("3")],
+            event_ids(1, NOON),
+            NOON,
+            lambda _: {},
+            ids_given=False,
+            salts=salts(1),
+        )
 
 
 @pytest.mark.parametrize(

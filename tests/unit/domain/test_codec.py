@@ -10,8 +10,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from eventstore import PayloadsRedacted, RedactedPayload
 from eventstore.domain import codec
 from eventstore.domain.calls import FunctionCall
+from eventstore.domain.detached import EventsArchived, EventsRestored
 from eventstore.domain.events import (
     GateAnswer,
     HookRaised,
@@ -43,6 +45,9 @@ EVENTS = [
     approved(q="y"),
     approved(),
     running(attempt=2, q="x"),
+    EventsArchived("mia", 3, "old.jsonl", "24 months"),
+    EventsRestored("mia", 3),
+    PayloadsRedacted("mia", (RedactedPayload(3, "0" * 32, "1"),), "asked for", "cards", ("a.b",)),
     ToolRenewed("1", 2, 30),
     ToolEndedLate("1", 1, failure=FAILURE, duration=5),
     paused(),

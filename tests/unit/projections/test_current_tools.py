@@ -170,12 +170,12 @@ def test_gaps_and_repeats_of_versions_are_named() -> None:
     events = log(*[MessageAdded("user")] * 9)
     shuffled = [events[n - 1] for n in (3, 4, 7, 5, 7, 8)]
     assert problems(shuffled) == [
-        (7, version_problem(7, 4)),
-        (5, version_problem(5, 7)),
-        (7, version_problem(7, 7)),
+        (7, version_problem(events[7 - 1], 4)),
+        (5, version_problem(events[5 - 1], 7)),
+        (7, version_problem(events[7 - 1], 7)),
     ]
-    assert version_problem(7, 4) == "versions 5 to 6 are missing before it"
-    assert "again or late" in version_problem(5, 7)
+    assert version_problem(events[7 - 1], 4) == "versions 5 to 6 are missing before it"
+    assert "again or late" in version_problem(events[5 - 1], 7)
 
 
 def test_a_log_may_begin_anywhere_and_mix_conversations() -> None:

@@ -8,7 +8,7 @@ import pytest
 from support.storages import open_limited
 
 from eventstore.domain.events import Recorded
-from eventstore.storage.interface import Storage
+from eventstore.storage.sql.storage import SqlStorage
 from eventstore.testing import append, message
 
 ROWS, MANY = 4, 20
@@ -16,11 +16,15 @@ ROWS, MANY = 4, 20
 
 @pytest.mark.parametrize(
     "read",
-    [lambda storage: storage.conversation("chat"), lambda storage: storage.feed({})],
-    ids=["conversation", "feed"],
+    [
+        lambda storage: storage.conversation("chat"),
+        lambda storage: storage.feed({}),
+        lambda storage: storage.sealable_log.sealable_rows(0, 0, MANY),
+    ],
+    ids=["conversation", "feed", "rows to be sealed"],
 )
 def test_a_reader_has_no_more_rows_than_it_may_fetch_at_once(
-    read: Callable[[Storage], Iterator[Recorded]],
+    read: Callable[[SqlStorage], Iterator[Recorded]],
 ) -> None:
     """Rows that are gone after the first one was read are met only if they were fetched with it."""
     storage = open_limited("sqlite://", chunk_rows=ROWS)

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from eventstore.domain.events import REDACTED_PREFIX
+from eventstore.domain.redaction import REDACTED_PREFIX
 from eventstore.storage.chain import (
-    StoredRow,
     chained,
     conversation_digest,
     event_digest,
@@ -19,6 +18,7 @@ from eventstore.storage.chain import (
     store_digest,
 )
 from eventstore.storage.interface import Draft
+from eventstore.storage.stored_row import StoredRow
 
 FIRST = conversation_digest(b"acme", b"chat")
 DRAFTS = [

@@ -19,21 +19,27 @@ from support.migrating import killed
 from support.statements import after_statements
 
 from eventstore import EventStore
+from eventstore.domain.codec import encode
 from eventstore.errors import NotAStore, SchemaTooNew
 from eventstore.migrate import move
 from eventstore.storage import migrations as migrate
+from eventstore.storage.chain import event_digest
+from eventstore.storage.interface import Draft
 from eventstore.storage.sql.schema import metadata
 from eventstore.storage.sqlite.driver import driver
 from eventstore.testing import message
 
 ROOT = Path(__file__).parents[3]
 TABLES = {
+    "toolledger_archives",
     "toolledger_conversations",
     "toolledger_event_ids",
     "toolledger_events",
     "toolledger_fingerprints",
     "toolledger_lanes",
+    "toolledger_seals",
     "toolledger_store",
+    "toolledger_subjects",
     "toolledger_version",
 }
 
@@ -265,16 +271,16 @@ def test_an_old_log_goes_up_and_back_again(path: Path) -> None:
     url = f"sqlite:///{path}"
     assert move(url, progress=lambda done, total: reported.append((done, total))) == (
         "0001",
-        "0002",
+        "0003",
     )
     assert reported[-1] == (len(before), len(before))
     with EventStore.open(url) as store:
         assert list(store.verify()) == []
         events = list(store.read())
         store.conversation("new").append(message())
-    assert move(url, "0001") == ("0002", "0001")
+    assert move(url, "0001") == ("0003", "0001")
     assert digests(path, "digest")[:-1] == before
-    assert move(url) == ("0001", "0002")
+    assert move(url) == ("0001", "0003")
     with EventStore.open(url) as store:
         assert list(store.verify()) == []
         assert list(store.read())[:-1] == events
@@ -330,17 +336,47 @@ def test_an_older_version_cannot_write_to_the_new_layout(path: Path) -> None:
         )
 
 
+def test_an_older_version_continues_beside_the_newest(path: Path) -> None:
+    """A process that had the log open at revision 0002 reads and appends, without salts."""
+    url, named = f"sqlite:///{path}", "lane, position, conversation, version, event_id, recorded_at"
+    with EventStore.open(url) as store:
+        store.conversation("chat").append(message("a"))
+    move(url, "0002")
+    with closing(driver().connect(str(path))) as older:
+        ((before, key),) = older.execute("SELECT chain, conversation FROM toolledger_events")
+        assert move(url) == ("0002", "0003")
+        draft = Draft(b"i" * 16, 7, "message", 1, encode(message("b")))
+        with older:
+            older.execute(
+                f"INSERT INTO toolledger_events ({named}, tag, schema, chain, payload) "  # noqa: S608
+                "VALUES (0, 2, ?, 2, ?, 7, 'message', 1, ?, ?)",
+                (key, draft.event_id, event_digest(before, 2, draft), draft.payload.decode()),
+            )
+            older.execute("UPDATE toolledger_lanes SET position = 2")
+        with EventStore.open(url) as store:
+            chat = store.conversation("chat")
+            chat.append(message("c"))
+            assert [recorded.event for recorded in chat.events()] == [*map(message, "abc")]
+            assert list(store.verify()) == []
+        assert older.execute("SELECT MAX(version) FROM toolledger_events").fetchone() == (3,)
+
+
 @pytest.mark.slow
-def test_a_migration_that_is_killed_leaves_the_old_log(path: Path) -> None:
+@pytest.mark.parametrize("to", [None, "0001"])
+def test_a_migration_that_is_killed_leaves_the_old_log(path: Path, to: str | None) -> None:
     """Wherever it is killed: the log is of the one revision or of the other, and whole."""
     url = f"sqlite:///{path}"
     for after in range(0, 40, 5):
         shutil.copyfile(GOLDEN, path)
-        killed(url, None, after)
+        if to is not None:
+            with EventStore.open(url) as store:
+                store.conversation("salted").append(message())
+        killed(url, to, after)
         with closing(driver().connect(str(path))) as connection:
             found = connection.execute("SELECT version_num FROM toolledger_version").fetchone()[0]
             columns = connection.execute("PRAGMA table_info(toolledger_events)").fetchall()
-        assert ("chain" in {row[1] for row in columns}) is (found == "0002")
+        names = {row[1] for row in columns}
+        assert {"chain", "salt"} & names == ({"chain", "salt"} if found == "0003" else set())
         with EventStore.open(url) as store:
             assert list(store.verify()) == []
 

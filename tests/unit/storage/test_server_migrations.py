@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,7 +12,7 @@ import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from golden.dumps import load, stored_events
-from sqlalchemy import inspect
+from sqlalchemy import inspect, make_url
 from support import tiers
 from support.migrating import killed
 from support.servers import MySQL, PostgreSQL
@@ -19,6 +21,7 @@ from eventstore import EventStore
 from eventstore.errors import NotAStore, SchemaTooNew, StorageError, StoreBusy
 from eventstore.migrate import move
 from eventstore.storage import migrations as migrate
+from eventstore.storage.brief_locks import tried_briefly
 from eventstore.storage.factory import migrating, open_storage
 from eventstore.storage.sql.schema import metadata
 from eventstore.storage.sql.storage import SqlStorage
@@ -31,15 +34,23 @@ GOLDEN = Path(__file__).parents[2] / "golden" / "logs" / "92b71ab"
 OURS = {
     f"toolledger_{name}"
     for name in (
+        "archives",
         "conversations",
         "event_ids",
         "events",
         "fingerprints",
         "lanes",
+        "seals",
         "store",
+        "subjects",
         "version",
     )
 }
+
+OURS_AT_FIRST = OURS - {
+    f"toolledger_{name}" for name in ("archives", "event_ids", "seals", "subjects")
+}
+"""The tables of revision 0001."""
 
 
 @pytest.fixture
@@ -245,25 +256,41 @@ def golden_log(server: Server) -> tuple[str, list[Any]]:
     return url, [row.event_id for row in stored_events(url, "")]
 
 
+def salted(url: str) -> str:
+    """Append an event with this version, and return its id."""
+    with EventStore.open(url) as store:
+        chat = store.conversation("salted")
+        chat.append(message())
+        (recorded,) = chat.events()
+    return recorded.event_id
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("to", ["head", "0001"])
-def test_a_migration_that_is_killed_is_continued_or_undone(server: Server, to: str) -> None:
+@pytest.mark.parametrize(
+    ("begin", "to"), [("0001", None), ("0002", None), ("0003", "0002"), ("0003", "0001")]
+)
+def test_a_migration_that_is_killed_is_continued_or_undone(
+    server: Server, begin: str, to: str | None
+) -> None:
     """Before whichever change: the log is whole, and what was left over is removed."""
     for after in count(0, stride(server)):
         url, ids = golden_log(server)
-        if to != "head":
-            move(url)
-        if not killed(url, None if to == "head" else to, after):
-            assert after > 12
+        if begin != "0001":
+            ids.append(salted(url))
+        if begin == "0002":
+            move(url, begin)
+        if not killed(url, to, after):
+            assert after > 4
             return
         if after % 2:
             assert move(url, "0001")[1] == "0001"
-            assert schema(server, url) == OURS - {"toolledger_event_ids"}
-            assert move(url) == ("0001", "0002")
+            assert schema(server, url) == OURS_AT_FIRST
+            assert move(url) == ("0001", "0003")
         with EventStore.open(url, create=False) as store:
             assert list(store.verify()) == []
             assert sorted(recorded.event_id for recorded in store.read()) == sorted(ids)
             store.conversation("later").append(message())
+            assert list(store.verify()) == []
         assert schema(server, url) == OURS
 
 
@@ -289,6 +316,68 @@ def test_a_removal_that_is_killed_is_undone_or_completed(server: Server) -> None
         move(url, "base")
         assert schema(server, url) == {migrate.VERSION_TABLE}
     assert ends == {"undone"} if isinstance(server, PostgreSQL) else {"undone", "completed"}
+
+
+def waits_for_lock(server: Server, url: str) -> bool:
+    """Return whether a session waits for the exclusive lock of the events."""
+    if isinstance(server, PostgreSQL):
+        asked = "SELECT 1 FROM pg_locks WHERE NOT granted AND mode = 'AccessExclusiveLock'"
+    else:
+        asked = (
+            "SELECT 1 FROM information_schema.processlist "
+            "WHERE db = DATABASE() AND LOCATE('metadata lock', state)"
+        )
+    return bool(server.execute(asked, database=url))
+
+
+def test_readers_do_not_wait_behind_an_upgrade(server: Server, url: str) -> None:
+    """An upgrade that waits for a long transaction gives way to those that came after it."""
+    ids = [salted(url)]
+    move(url, "0002")
+    read = "SELECT position FROM toolledger_events"
+    with ThreadPoolExecutor(1) as pool:
+        with server.connected(url) as sitting:
+            sitting.exec_driver_sql("BEGIN")
+            sitting.exec_driver_sql(read).fetchall()
+            moved = pool.submit(move, url)
+            patience = time.monotonic() + 60
+            while not waits_for_lock(server, url):
+                assert time.monotonic() < patience
+            assert len(server.execute(read, database=url)) == len(ids)
+            assert not moved.done()
+            sitting.exec_driver_sql("ROLLBACK")
+        assert moved.result() == ("0002", "0003")
+    with EventStore.open(url) as store:
+        assert list(store.verify()) == []
+
+
+def test_sessions_in_the_way_of_an_upgrade_are_named(server: Server, url: str) -> None:
+    """Nothing is changed then, and the transaction around it continues."""
+    salted(url)
+    asked = "pg_backend_pid()" if isinstance(server, PostgreSQL) else "connection_id()"
+    drop = "ALTER TABLE toolledger_events DROP COLUMN salt"
+    with server.connected(url) as sitting, migrating(url) as connection:
+        sitting.exec_driver_sql("BEGIN")
+        sitting.exec_driver_sql("SELECT salt FROM toolledger_events").fetchall()
+        holder = sitting.exec_driver_sql(f"SELECT {asked}").scalar()
+        with pytest.raises(StoreBusy, match=rf"held by the sessions .*\b{holder}\b.*end the long"):
+            tried_briefly(connection, lambda: connection.exec_driver_sql(drop), tries=1)
+        connection.exec_driver_sql("SELECT salt FROM toolledger_events").fetchall()
+        sitting.exec_driver_sql("ROLLBACK")
+
+
+@pytest.mark.parametrize("limit", ["statement_timeout", "transaction_timeout"])
+def test_no_limit_of_the_administrators_ends_a_migration(
+    postgresql: PostgreSQL, limit: str
+) -> None:
+    """A database, or a user, whose statements may take a minute at most can be upgraded."""
+    url = postgresql.database(migrated=True)
+    if not postgresql.execute(f"SELECT 1 FROM pg_settings WHERE name = '{limit}'"):  # noqa: S608
+        pytest.skip("the limit came with PostgreSQL 17")
+    name = make_url(url).database
+    postgresql.execute(f"ALTER DATABASE {name} SET {limit} = '1min'")
+    with migrating(url) as connection:
+        assert connection.exec_driver_sql(f"SHOW {limit}").scalar() == "0"
 
 
 def test_the_schema_is_changed_by_one_at_a_time(server: Server, url: str) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy.exc import DBAPIError
 
-from eventstore import EventStore, StorageError
+from eventstore import EventStore, StorageError, SubjectSecret
 from eventstore.domain.credentials import may_be_address
 from eventstore.engines import backend_for, open_engine, shown_url
 from eventstore.storage.postgresql.backend import Postgresql
@@ -80,18 +80,24 @@ COMMANDS = [
     "approvals",
     "approve chat call --by ann",
     "backup copy.db",
+    "bundle audit chat",
     "diff chat other",
     "doubts",
+    "erase ann --by mia --secret subjects.secret",
     "export",
     "fork chat other --at 1",
     "import chat.json",
     "migrate",
     "prompt chat --provider openai",
+    "prove chat 1",
     "pytest chat",
+    "redact chat --version 1 --by mia",
     "reject chat call --by ann --reason no",
     "replay chat",
     "report chat",
     "restore chat.jsonl",
+    "retain --keep 1d",
+    "seal --key seal.key --anchor notes",
     "search text",
     "serve --port 0",
     "settle chat call --run-again",
@@ -114,6 +120,7 @@ FILES = [
     ["report", "chat", "--out"],
     ["pytest", "chat", "--out"],
     ["demo", "--keep"],
+    ["erase", "ann", "--by", "mia", "--secret"],
     ["show"],
     ["show", "chat", "--around"],
     ["approve", "chat", "--by", "ann"],
@@ -244,6 +251,9 @@ def test_no_command_shows_the_password_of_its_store(
     monkeypatch.chdir(tmp_path)
     with EventStore.open("sqlite:///toolledger.db") as store:
         store.conversation("chat").add_message("user", "hello")
+    SubjectSecret.create("subjects.secret")
+    assert run(["seal-key", "example.com/agents", "seal.key"]) == 0
+    capsys.readouterr()
     assert run([*command.split(), "--url", url]) != 0
     monkeypatch.setenv("TOOLLEDGER_URL", url)
     assert run(command.split()) != 0
@@ -254,7 +264,7 @@ def test_no_command_shows_the_password_of_its_store(
 
 def test_the_commands_are_all_there() -> None:
     """The list above has each one that takes a store's URL."""
-    others = {"check", "demo"}
+    others = {"check", "demo", "seal-key"}
     known = {listed.name for group in GROUPS.values() for listed in group}
     assert {command.split()[0] for command in COMMANDS} == known - others
 

@@ -343,6 +343,9 @@ def test_a_follower_of_a_conversation_notices_too(url: str, restore: Restore) ->
             assert lost.value.lost == (LostPlace("chat", 4, gone, stands),)
         assert texts(chat.follow(lost.value.restart, timeout=0)) == ["a", "b", "c", "D", "E"]
         assert texts(chat.follow(4, timeout=0)) == ["E"]
+        for ahead in (6, 35):
+            with pytest.raises(CursorLost, match=f"version {ahead} of .* ends at version 5: "):
+                next(chat.follow(ahead, timeout=0))
         third = chat.follow(timeout=0)
         assert texts(next(third) for _ in range(3)) == ["a", "b", "c"]
         going_on: Follow[ConversationCursor] = chat.follow(str(third.cursor), timeout=0)

@@ -335,7 +335,7 @@ def test_a_call_that_is_resolved_in_a_batch_stays_resolved(
         projector.catch_up()
     chat.complete(tool.id, 1)
     insert = "INSERT INTO toolledger_events SELECT lane, position + 1, conversation, version + 1, "
-    rest = "randomblob(16), recorded_at, NULL, tag, schema, fingerprint, chain, payload "
+    rest = "randomblob(16), recorded_at, NULL, tag, schema, fingerprint, chain, payload, salt "
     rest += "FROM toolledger_events WHERE position = 3"
     execute(path, insert + rest)  # it completes once more
     execute(path, "UPDATE toolledger_lanes SET position = 4")
@@ -466,7 +466,7 @@ def test_a_response_without_an_id_that_is_delivered_again_counts_once(
     store.conversation("a").append(message(), ModelResponded("openai", usage=Usage(1, 2)))
     assert projector_usage(store, url).overall.responses == 1
     insert = "INSERT INTO toolledger_events SELECT lane, position + 1, conversation, version + 1, "
-    rest = "randomblob(16), recorded_at, NULL, tag, schema, fingerprint, chain, payload "
+    rest = "randomblob(16), recorded_at, NULL, tag, schema, fingerprint, chain, payload, salt "
     execute(path, insert + rest + "FROM toolledger_events WHERE position = 2")
     execute(path, "UPDATE toolledger_events SET version = 9 WHERE position = 2")
     execute(path, "UPDATE toolledger_events SET version = 2 WHERE position = 3")
@@ -509,7 +509,7 @@ def test_a_repeated_event_changes_nothing(
     call = again[0].call  # type: ignore[union-attr]
     assert isinstance(again[2], ToolCompleted)
     insert = "INSERT INTO toolledger_events SELECT lane, position + 3, conversation, version + ?, "
-    rest = "randomblob(16), recorded_at, NULL, tag, schema, fingerprint, chain, payload "
+    rest = "randomblob(16), recorded_at, NULL, tag, schema, fingerprint, chain, payload, salt "
     rest += "FROM toolledger_events WHERE position BETWEEN 1 AND 3"
     execute(path, insert + rest, (3,))
     execute(path, "UPDATE toolledger_lanes SET position = 6")

@@ -48,11 +48,16 @@ def plan(storage: Any, statement: str, *parameters: Any) -> str:
 
 
 def test_a_page_of_a_conversation_is_read_by_itself(storage: Any) -> None:
-    """A page does not read the whole conversation."""
+    """A page does not read the whole conversation, also beside an event that was seen."""
     lane, key = storage.log.keys.known["a"]
+    sql, seen = storage.log.sql, (lane, *storage.log.seen.furthest[lane])
+    named = lane, lane, "", "a", LONG - 500, 1000
     for statement in (
-        plan(storage, storage.log.sql.tail, lane, key, LONG - 500),
-        plan(storage, storage.log.sql.conversation, lane, key, LONG - 500, 1000),
+        plan(storage, sql.tail, lane, key, LONG - 500),
+        plan(storage, sql.conversation, lane, key, LONG - 500, 1000),
+        plan(storage, sql.conversation_known, *seen, lane, key, LONG - 500, 1000),
+        plan(storage, sql.named, *named),
+        plan(storage, sql.named_known, *seen, *named),
     ):
         assert "toolledger_events_version" in statement
         assert "Removed" not in statement
@@ -61,18 +66,24 @@ def test_a_page_of_a_conversation_is_read_by_itself(storage: Any) -> None:
 
 def test_a_page_of_the_feed_is_read_in_its_order(storage: Any) -> None:
     """The plan has no sort."""
-    found = plan(storage, storage.log.sql.feed, storage.log.keys.known["a"][0], LONG - 500, 1000)
-    assert "toolledger_events_pk" in found
-    assert "Sort" not in found
+    lane, _ = storage.log.keys.known["a"]
+    sql, seen = storage.log.sql, (lane, *storage.log.seen.furthest[lane])
+    for found in (
+        plan(storage, sql.feed, lane, LONG - 500, 1000),
+        plan(storage, sql.feed_known, *seen, lane, LONG - 500, 1000),
+    ):
+        assert "toolledger_events_pk" in found
+        assert "Sort" not in found
 
 
 def test_names_and_last_versions_are_looked_up(storage: Any) -> None:
     """No table is scanned for one row."""
     lane, key = storage.log.keys.known["a"]
-    sql = storage.log.sql
+    sql, seen = storage.log.sql, (lane, *storage.log.seen.furthest[lane])
     plans = [
         plan(storage, sql.find, lane, "", "a"),
-        plan(storage, sql.names([key]), lane, key),
+        plan(storage, sql.names_beside([key]), *seen, lane, key),
+        plan(storage, sql.versions_of("a"), lane, "", "a"),
         plan(storage, sql.versions(storage.log.keys.known.values())),
         plan(storage, sql.known, lane, key, b"-" * 16),
         plan(storage, sql.fingerprint, lane, b"-" * 16),

@@ -13,6 +13,7 @@ from support import proxies
 
 from eventstore import EventStore, StorageError
 from eventstore.storage.factory import open_storage
+from eventstore.storage.postgresql.backend import Postgresql
 from eventstore.storage.sql.server import Server
 from eventstore.testing import message, run_concurrently
 from projections import Projector
@@ -103,6 +104,23 @@ def test_the_other_connections_to_a_silent_server_are_given_up_unused(
     backend.backend.answer_seconds = 3600.0
     assert store.conversation("chat").append(message("b"))[0].version == 2
     assert len(list(store.read())) == 2
+
+
+def test_a_connection_that_is_being_prepared_is_given_up(
+    before: tuple[proxies.Proxy, EventStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server took it, and fell silent then; other callers wait for it meanwhile."""
+    proxy, store = before
+    prepare = Postgresql.prepare
+
+    def silenced(self: Postgresql, connection: object) -> None:
+        proxy.is_silent = True
+        prepare(self, connection)
+
+    monkeypatch.setattr(Postgresql, "prepare", silenced)
+    readers = [store.read() for _ in range(9)]
+    with pytest.raises(StorageError):
+        list(zip(*readers, strict=True))  # each holds a connection
 
 
 def test_callers_that_share_a_store_all_give_up(

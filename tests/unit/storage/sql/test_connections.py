@@ -40,15 +40,6 @@ def test_listeners_hear_of_a_loss_and_of_a_fork(connections: Connections) -> Non
     assert heard[2:] == ["renewal"]
 
 
-def test_a_connection_is_asked_until_it_is_recognised(connections: Connections) -> None:
-    """Then it is known for as long as it lives."""
-    answers = [True, False]
-    connections.recognise = lambda _: answers.pop()
-    for _ in range(4):
-        connections.rows("SELECT 1")
-    assert answers == []
-
-
 def test_connections_for_writing_are_counted(connections: Connections) -> None:
     """Those to read with are not."""
     connections.rows("SELECT 1")

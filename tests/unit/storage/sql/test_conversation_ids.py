@@ -28,12 +28,12 @@ def test_a_feed_looks_up_many_conversation_ids_at_a_time(
 
         def noted(statement: str, *given: Any) -> Any:
             if "conversation_id" in statement:
-                asked.append(given)
+                asked.append(given[5:])  # behind an event of the lane, and the lane
             return rows(statement, *given)
 
         monkeypatch.setattr(storage.connections, "rows", noted)
         ours = [f"chat-{n}" for n in range(20) if n % 3]
         for _ in range(2):
             assert [recorded.conversation_id for recorded in store.read()] == ours
-    assert [len(keys) for _, *keys in asked] == [4] * 5
-    assert len({key for _, *keys in asked for key in keys}) == 20
+    assert [len(keys) for keys in asked] == [4] * 5
+    assert len({key for keys in asked for key in keys}) == 20

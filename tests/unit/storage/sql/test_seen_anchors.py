@@ -6,7 +6,7 @@ import pytest
 
 from eventstore.storage.sql.seen_anchors import first_missing
 
-SEEN = {0: (3, "aa", 10), 2: (7, "bb", 20)}
+SEEN = {0: (3, bytearray(b"\xaa"), 10), 2: (7, bytearray(b"\xbb"), 20)}
 THERE = {0: "aa@10", 2: "bb@20"}
 
 

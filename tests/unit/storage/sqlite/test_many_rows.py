@@ -23,8 +23,8 @@ AT_ONCE = 32
 INSERT = re.compile(r"INSERT (OR FAIL )?INTO toolledger_events\b")
 TABLES = {
     "toolledger_events": "lane, position, conversation, version, event_id, recorded_at, "
-    "occurred_at, typeof(occurred_at), tag, schema, fingerprint, typeof(fingerprint), chain, "
-    "payload",
+    "occurred_at, typeof(occurred_at), tag, schema, fingerprint, typeof(fingerprint), payload, "
+    "length(salt), typeof(salt)",  # not the chain, which covers the random salts
     "toolledger_fingerprints": "lane, fingerprint, conversation, version",
     "toolledger_event_ids": "lane, conversation, event_id, version",
 }

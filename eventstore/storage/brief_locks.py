@@ -1,0 +1,140 @@
+"""Changing a table that others use: its lock is waited for briefly, and several times.
+
+A session that waits for the exclusive lock of a table keeps all others waiting that come after it,
+though only one long reader may be in the way. So the wait ends after `WAIT_SECONDS`, the others
+continue, and it is tried again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from eventstore.errors import StoreBusy
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+WAIT_SECONDS = 1
+PAUSE_SECONDS = 0.5
+TRIES = 40
+
+_NOT_NOW = frozenset({"55P03", "40P01", 1205, 1213})
+"""SQLSTATEs and numbers of errors for a lock that was not to be had, and for a deadlock."""
+
+_HOLDERS = {
+    "postgresql": "SELECT pid FROM pg_locks JOIN pg_stat_activity USING (pid) "
+    "WHERE relation = to_regclass('toolledger_events') AND granted AND pid <> pg_backend_pid() "
+    "GROUP BY pid ORDER BY min(xact_start) LIMIT 9",
+    "mysql": "SELECT trx_mysql_thread_id FROM information_schema.innodb_trx "
+    "WHERE trx_mysql_thread_id NOT IN (0, CONNECTION_ID()) ORDER BY trx_started LIMIT 9",
+}
+"""Asks for the sessions that may hold the lock, those that began first before the others."""
+
+
+def tried_briefly(connection: Connection, change: Callable[[], object], tries: int = TRIES) -> None:
+    """Make a change of the schema that needs the exclusive lock of a table for a moment.
+
+    Raises:
+        StoreBusy: the lock could not be had; nothing was changed.
+    """
+    for _ in range(tries):
+        if _tried(connection, change):
+            return
+        time.sleep(PAUSE_SECONDS)
+    raise StoreBusy(
+        f"the events are in use: {tries} times their lock was not to be had within "
+        f"{WAIT_SECONDS} s{_in_the_way(connection)}; nothing was changed: end the long "
+        "transactions, or try again when they are over"
+    )
+
+
+def lift_time_limits(connection: Connection) -> None:
+    """Let no limit of the database, or of its user, end the changes of the schema that follow.
+
+    On PostgreSQL this holds for the transaction, on MariaDB and MySQL for the session.
+    """
+    run = connection.exec_driver_sql
+    if connection.dialect.name == "postgresql":
+        run(
+            "SELECT set_config(name, '0', true) FROM pg_settings "
+            "WHERE name IN ('statement_timeout', 'transaction_timeout')"  # from version 17 on
+        ).fetchall()
+    elif getattr(connection.dialect, "is_mariadb", False):
+        run("SET SESSION max_statement_time = 0")
+
+
+@contextmanager
+def lanes_held(connection: Connection) -> Generator[None]:
+    """Keep others from writing on MariaDB and MySQL, by the rows of the lanes.
+
+    Each change of the schema ends a transaction there, so another connection holds them.
+    """
+    with connection.engine.connect() as beside:
+        if getattr(connection.dialect, "is_mariadb", False):
+            beside.exec_driver_sql("SET SESSION idle_transaction_timeout = 0")
+        else:
+            beside.exec_driver_sql("SET SESSION wait_timeout = 31536000")
+        beside.exec_driver_sql("BEGIN")
+        beside.exec_driver_sql("SELECT lane FROM toolledger_lanes FOR UPDATE").fetchall()
+        try:
+            yield
+        finally:
+            beside.exec_driver_sql("ROLLBACK")
+            beside.invalidate()
+
+
+def _tried(connection: Connection, change: Callable[[], object]) -> bool:
+    from sqlalchemy.exc import DBAPIError  # when a migration runs
+
+    try:
+        with _short_waits(connection):
+            change()
+    except DBAPIError as error:
+        cause = error.orig
+        codes = (getattr(cause, "sqlstate", None), *getattr(cause, "args", ())[:1])
+        if _NOT_NOW.isdisjoint(codes):
+            raise
+        return False
+    return True
+
+
+@contextmanager
+def _short_waits(connection: Connection) -> Generator[None]:
+    run = connection.exec_driver_sql
+    if connection.dialect.name == "postgresql":
+        (before,) = run("SHOW lock_timeout").one()
+        run("SAVEPOINT toolledger_lock")
+        try:
+            run(f"SET LOCAL lock_timeout = '{WAIT_SECONDS}s'")
+            yield
+        except BaseException:
+            run("ROLLBACK TO SAVEPOINT toolledger_lock")
+            raise
+        run("RELEASE SAVEPOINT toolledger_lock")
+        run(f"SET LOCAL lock_timeout = '{before}'")
+    elif connection.dialect.name in ("mysql", "mariadb"):
+        (before,) = run("SELECT @@SESSION.lock_wait_timeout").one()
+        run(f"SET SESSION lock_wait_timeout = {WAIT_SECONDS}")
+        try:
+            yield
+        finally:
+            run(f"SET SESSION lock_wait_timeout = {before}")
+    else:
+        yield
+
+
+def _in_the_way(connection: Connection) -> str:
+    """Return which sessions may hold the lock, where the server says so."""
+    from sqlalchemy.exc import DBAPIError
+
+    asked = _HOLDERS.get(connection.dialect.name.replace("mariadb", "mysql"))
+    if asked is None:
+        return ""
+    try:
+        found = [str(pid) for (pid,) in connection.exec_driver_sql(asked)]
+    except DBAPIError:  # the user has no right to see them
+        return ""
+    return f" (held by the sessions {', '.join(found)})" if found else ""
