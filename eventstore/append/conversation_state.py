@@ -288,7 +288,7 @@ class ConversationState:
             raise _refused_start(self.conversation_id, *self.unreadable)
 
     def arguments_in_force(self, call_id: str) -> Any:
-        """Return the arguments that an open call would run with; None where there is none."""
+        """Return the arguments that an open call would run with; None for any other call."""
         entry = self.open.get(call_id)
         return None if entry is None else entry.tool.effective_call.arguments
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from eventstore.detectors.rule import Redact, Rules
 
 ArgumentsInForce = Callable[[str], Any]
-"""Returns the arguments of a call that is open; None where there is none."""
+"""Returns the arguments of a call that is open; None for any other call."""
 
 _SPARED = IDENTIFIERS | {"by", "marker", "origin"}
 _WITHOUT_TEXT = frozenset({"renewed", "usage_limit_breach"})

@@ -155,14 +155,15 @@ def _has_form(marker: Marker, places: Mapping[str, Place]) -> bool:
 
 
 def _of_part(tag: str, schema: int, marker: Marker, left: bytes, proof: Any) -> Proven | None:
-    if msgspec.json.encode(msgspec.json.decode(left)) != left:
+    value = msgspec.json.decode(left)
+    if msgspec.json.encode(value) != left:
         return None  # of two members of one name, others may read the other one
     root, unproven, missing = root_from(left, proof), list[str](), set[str]()
-    for path, value in shown(left, proof):
-        if value is MISSING:
+    for path, each in shown(left, proof):
+        if each is MISSING:
             missing.add(str(path[0]) if len(path) == 1 else "")
-        elif value != REDACTED:
-            if REDACTED.encode() not in msgspec.json.encode(value):
+        elif each != REDACTED:
+            if REDACTED.encode() not in msgspec.json.encode(each):
                 return None
             unproven.append(_text_of(path))
     if _is_known(tag, schema):
@@ -170,7 +171,7 @@ def _of_part(tag: str, schema: int, marker: Marker, left: bytes, proof: Any) -> 
         is_read = type(event) is not UnknownEvent and _has_identifiers(tag, proof)
         if not is_read or marker.fingerprint not in (None, _fingerprint(event)):
             return None
-        left_out = missing - {*FORMS} or (missing and {*FORMS} & msgspec.json.decode(left).keys())
+        left_out = missing - {*FORMS} or (missing and {*FORMS} & value.keys())
         return None if left_out else Proven(root, tuple(unproven))
     return None if missing or marker.fingerprint is not None else Proven(root, tuple(unproven))
 

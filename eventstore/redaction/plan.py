@@ -238,10 +238,7 @@ class _Row:
             return
         try:
             self._keep(msgspec.json.decode(covered))
-        except (
-            ValueError,
-            RecursionError,
-        ):  # not JSON: the errors of msgspec are ValueErrors
+        except (ValueError, RecursionError):  # not JSON: the errors of msgspec are ValueErrors
             self._is_whole = self.is_changed = True
 
     def _left(self) -> Any:
@@ -323,10 +320,10 @@ class _Row:
         if left is not None:
             left = msgspec.json.encode(msgspec.json.decode(left))  # in one form
         proof = self._proof(left)
-        # Of the rows of a call that which brings the arguments, and has them still, needs it.
-        stays = stored.fingerprint if left is not None and self._brings_arguments() else None
-        stays = None if self._forgets or not self.is_salted else stays
-        forgotten = stored.fingerprint if stays is None and self.is_salted else None
+        # The fingerprint stays with the row that brings the arguments, as long as it has them.
+        has_arguments = left is not None and self._brings_arguments() and not self._forgets
+        fingerprint = stored.fingerprint if self.is_salted else None
+        stays, forgotten = (fingerprint, None) if has_arguments else (None, fingerprint)
         if left is None:
             marker = whole_marker(digest, self._event, proof, stays)
         else:

@@ -70,7 +70,7 @@ class Markers:
 
 
 def _text(value: object) -> str:
-    """Return the text that a driver gave as bytes; "" for what is none."""
+    """Return the text that a driver gave as bytes; "" for anything else."""
     return bytes(value).decode("utf-8", "replace") if isinstance(value, bytes | bytearray) else ""
 
 

@@ -31,6 +31,14 @@ URL = "sqlite:///toolledger.db"
 SECRET_VARIABLE, KEYS_VARIABLE = "TOOLLEDGER_SUBJECTS", "TOOLLEDGER_KEYS"
 """The variables that name the files of the secret of an index of subjects, and of their keys."""
 
+SECRET = typer.Option(
+    "--secret",
+    envvar=SECRET_VARIABLE,
+    metavar="FILE",
+    help="The secret of the index of subjects.",
+)
+"""The option that names the file of the secret."""
+
 tenant: ContextVar[str] = ContextVar("tenant", default="")
 """The tenant whose log a command reads or writes; the option stands before the command."""
 

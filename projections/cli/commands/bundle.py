@@ -13,7 +13,7 @@ from eventstore import SubjectSecret
 from projections.cli.commands.seal import VerifierKeys, given_keys
 from projections.cli.event_filters import time_of
 from projections.cli.options import (
-    SECRET_VARIABLE,
+    SECRET,
     URL,
     Json,
     Url,
@@ -55,15 +55,7 @@ def bundle(  # noqa: PLR0913 - the options of the command
             help="The conversations with events about that person; - reads it from stdin.",
         ),
     ] = None,
-    secret: Annotated[
-        str | None,
-        typer.Option(
-            "--secret",
-            envvar=SECRET_VARIABLE,
-            metavar="FILE",
-            help="The secret of the index of subjects.",
-        ),
-    ] = None,
+    secret: Annotated[str | None, SECRET] = None,
     key: VerifierKeys = None,
     url: Url = URL,
     *,

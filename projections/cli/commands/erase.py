@@ -11,7 +11,7 @@ import typer
 from eventstore import ErasedConversation, Erasure, EventStore
 from projections.cli.commands.redact import kept_notes
 from projections.cli.options import (
-    SECRET_VARIABLE,
+    SECRET,
     URL,
     Json,
     Url,
@@ -39,15 +39,7 @@ def erase(  # noqa: PLR0913 - the options of the command
         str, typer.Argument(metavar="SUBJECT", help="Whom events are about; - reads it from stdin.")
     ],
     *,
-    secret: Annotated[
-        str,
-        typer.Option(
-            "--secret",
-            envvar=SECRET_VARIABLE,
-            metavar="FILE",
-            help="The secret of the index of subjects.",
-        ),
-    ],
+    secret: Annotated[str, SECRET],
     by: Annotated[str, typer.Option("--by", metavar="NAME", help="The person who erases.")],
     reason: Annotated[
         str | None, typer.Option("--reason", metavar="TEXT", help="Why; it is stored.")

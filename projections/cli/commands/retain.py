@@ -11,7 +11,7 @@ import typer
 from eventstore import Retention, SubjectSecret
 from eventstore.retention import JSON_LINES, ArchiveForm
 from projections.cli.options import (
-    SECRET_VARIABLE,
+    SECRET,
     URL,
     Json,
     Url,
@@ -31,7 +31,7 @@ _LISTED = 5
 
 
 def archive_form(path: Path) -> ArchiveForm | None:
-    """Return the form of an archive; None for a file that is none, such as an export."""
+    """Return the form of an archive; None for another file, such as an export."""
     for form in FORMS.values():
         if path.suffix == form.suffix:
             try:
@@ -77,15 +77,7 @@ def retain(  # noqa: PLR0913 - the options of the command
             help="Only conversations with events about that person; - reads it from stdin.",
         ),
     ] = None,
-    secret: Annotated[
-        str | None,
-        typer.Option(
-            "--secret",
-            envvar=SECRET_VARIABLE,
-            metavar="FILE",
-            help="The secret of the index of subjects.",
-        ),
-    ] = None,
+    secret: Annotated[str | None, SECRET] = None,
     form: Annotated[
         str, typer.Option("--format", help="The form of archives: jsonl or parquet.")
     ] = "jsonl",
