@@ -223,7 +223,8 @@ def _planned(
     rows = list(session.storage.payloads(conversation_id))
     if not rows:
         raise RedactionRefused(
-            f"there is no conversation {conversation_id!r}: name one of `store.conversations()`"
+            f"there is no conversation {conversation_id!r}: name one of `store.conversations()`, "
+            "which `toolledger show` lists"
         )
     tools = fold_tools(session.events(conversation_id))
     nonce = partial(os.urandom, SALT_BYTES)

@@ -100,7 +100,7 @@ def bundle(  # noqa: PLR0913 - the options of the command
     )
     if made.proven < made.events:
         say(
-            f"{plural(made.events - made.proven, 'event')} after the last seal: `toolledger seal`, "
+            f"{plural(made.events - made.proven, 'event')} not sealed yet: `toolledger seal`, "
             "then write it again, to have them proven"
         )
     for text in _left(about):
