@@ -284,5 +284,12 @@ FACTS: Final = (
         source="https://github.com/vllm-project/vllm/issues/43995",
         refuses=("OR05*",),
     ),
+    ModelFact(
+        provider="openai-responses",
+        models=r"^(?:hosted_)?vllm/",
+        says="vLLM refuses parts of the assistant's in a message that is not whole",
+        source="https://github.com/openai/codex/issues/12669",
+        refuses=("OR07", "OR08"),
+    ),
 )
 """All that is known, provider by provider."""

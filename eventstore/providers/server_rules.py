@@ -54,6 +54,11 @@ RULES: Final[dict[str, Rule]] = {
         "thinking is enabled but reasoning_content is missing in assistant tool call {place}",
         "send each message that calls with its reasoning; where that is unknown, with a space",
     ),
+    "OR08": (
+        "strict",
+        "{place}.{detail}: Field required",
+        "send the assistant's parts in the message that the API gave: with type, id and status",
+    ),
     "GE09": (
         "strict",
         "Function call is missing a thought_signature in functionCall parts. (at {place})",
@@ -123,6 +128,15 @@ def _calls_without_reasoning(history: _History) -> Iterator[Fault]:
             yield f"messages[{number}]", ""
 
 
+def _in_pieces(history: _History) -> Iterator[Fault]:
+    """Check OR08: a message of the assistant's in parts has what the API gave it with."""
+    for number, item in enumerate(history):
+        if item.get("role") == "assistant" and list_or_empty(item.get("content")):
+            for member in ("type", "id", "status"):
+                if not isinstance(item.get(member), str):
+                    yield f"input[{number}]", member
+
+
 def _unsigned(history: _History) -> Iterator[Fault]:
     """Check GE09: since the user's last words, the first call of each content is signed.
 
@@ -163,5 +177,6 @@ _CHECKS: Final[dict[str, Callable[[_History], Iterator[Fault]]]] = {
     "OA17": _reasoning,
     "OA18": _without_reasoning,
     "OA19": _calls_without_reasoning,
+    "OR08": _in_pieces,
     "GE09": _unsigned,
 }
