@@ -30,7 +30,7 @@ from eventstore.providers.model import (
     Turn,
     visible_turns,
 )
-from eventstore.providers.openai_responses.client_items import is_hosted, screenshot_of
+from eventstore.providers.openai_responses.client_items import Calls, screenshot_of
 from eventstore.providers.openai_responses.reading import (
     NAME,
     is_call_item,
@@ -77,16 +77,15 @@ class OpenAIResponsesAdapter(ProviderAdapter):
         self, messages: Iterable[object], is_error: ResultTest, is_rejection: ResultTest
     ) -> Iterator[ParsedItem]:
         """Yield the items of messages, taking one message after the other."""
-        yield from self._parsed(messages, is_error, is_rejection, set())
+        yield from self._parsed(messages, is_error, is_rejection, Calls())
 
     def _parsed(
         self,
         messages: Iterable[object],
         is_error: ResultTest,
         is_rejection: ResultTest,
-        hosted: set[JsonValue],
+        calls: Calls,
     ) -> Iterator[ParsedItem]:
-        """Yield the items; `hosted` has the ids of the calls that the API itself ran."""
         for message in messages:
             if isinstance(message, str):
                 native = {"role": "user", "content": message}
@@ -95,14 +94,10 @@ class OpenAIResponsesAdapter(ProviderAdapter):
             elif is_json_object(message):
                 output: JsonValue = message.get("output")
                 if isinstance(output, list) and "call_id" not in message:
-                    yield from self._parsed(output, is_error, is_rejection, hosted)
-                    continue
-                call_id: JsonValue = message.get("call_id")
-                is_known = isinstance(call_id, str)
-                if is_known and is_hosted(message):
-                    hosted.add(call_id)
-                of_hosted = is_known and call_id in hosted
-                yield from parsed_items(message, is_error, is_rejection, of_hosted=of_hosted)
+                    yield from self._parsed(output, is_error, is_rejection, calls)
+                else:
+                    calls.note(message)
+                    yield from parsed_items(message, is_error, is_rejection, calls)
             elif message is not None:
                 yield ParsedMessage("user", (Text(as_text(message)),))
 

@@ -101,6 +101,26 @@ def is_hosted(item: JsonObject) -> bool:
     )
 
 
+class Calls:
+    """The calls so far that decide what an output is: by their ids."""
+
+    __slots__ = ("hosted", "particular")
+
+    def __init__(self) -> None:
+        self.hosted: set[str] = set()
+        """Those that the API itself ran: their outputs are no results."""
+        self.particular: set[str] = set()
+        """Those whose outputs cannot be restored from a text alone."""
+
+    def note(self, item: JsonObject) -> None:
+        """Take in an item."""
+        if not ("caller" in item or _kind(item) in ("shell_call", "local_shell_call")):
+            return
+        call_id: JsonValue = item.get("call_id")
+        if isinstance(call_id, str) and _kind(item) in PAIRED:
+            (self.hosted if is_hosted(item) else self.particular).add(call_id)
+
+
 def id_of_call(item: JsonObject) -> str | None:
     """Return the id by which an output names a call."""
     found: JsonValue = item.get(_paired(item).key)

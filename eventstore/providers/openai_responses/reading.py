@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+import msgspec
+
 from eventstore.domain.failure import Failure
 from eventstore.domain.finish_reasons import why_not_whole
 from eventstore.domain.json_types import JsonObject, JsonValue
@@ -25,6 +27,7 @@ from eventstore.providers.model import (
     parts_beyond_text,
 )
 from eventstore.providers.openai_responses.client_items import (
+    Calls,
     asked,
     id_of_call,
     id_of_output,
@@ -65,11 +68,11 @@ _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def parsed_items(
-    item: JsonObject, is_error: ResultTest, is_rejection: ResultTest, *, of_hosted: bool = False
+    item: JsonObject, is_error: ResultTest, is_rejection: ResultTest, calls: Calls
 ) -> Iterator[ParsedItem]:
     """Yield what an item says; one that two items were merged into says what both said.
 
-    `of_hosted`: it is the output of what the API itself ran, and no result of a call.
+    The output of what the API itself ran, as `calls` say, is no result of a call.
     """
     if _is_event(item):
         held: JsonValue = item.get("item")
@@ -78,15 +81,17 @@ def parsed_items(
         item = held
     kind = item_kind(item)
     is_call = is_call_item(item)
-    is_result = not of_hosted and (
-        kind in TEXT_OUTPUTS or is_client_output(item) or _is_output(item, kind)
-    )
+    is_result = kind in TEXT_OUTPUTS or is_client_output(item) or _is_output(item, kind)
+    if is_result and id_of_output(item) in calls.hosted:
+        is_result = False
     if is_call or (is_result and "output" in item):
         yield from _said_beside(item)
     if is_call:
         yield _call(item)
     if is_result or (is_call and "output" in item):
-        yield _result(item, is_error, is_rejection)
+        result = _result(item, is_error, is_rejection)
+        is_odd = result.native is not None and result.id in calls.particular
+        yield msgspec.structs.replace(result, keeps_form=True) if is_odd else result
     elif not is_call and (kind == "message" or kind in CALLS):
         yield from _message_item(item)
     elif not is_call and item:

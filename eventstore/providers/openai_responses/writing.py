@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from itertools import count
 from typing import Final
 
 import msgspec
@@ -447,4 +448,7 @@ def each_once(item: JsonObject, used: set[str], changes: list[Change]) -> list[J
     if item_kind(item) not in ("message", *TEXT_OUTPUTS) and not _is_paired(item):
         return _as_text_message(item, changes)
     item.pop("id")
+    if item.get("type") in _NEED_ID:
+        item["id"] = next(name for n in count(2) if (name := f"{item_id}_{n}") not in used)
+        used.add(item["id"])
     return [item]

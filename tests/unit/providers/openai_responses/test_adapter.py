@@ -524,7 +524,10 @@ def test_own_parts_without_their_native_form_are_items_again() -> None:
         reasoning(None),
         says(
             "assistant",
-            [{"type": "refusal", "refusal": "no"}, {"type": "output_text", "text": "x"}],
+            [
+                {"type": "refusal", "refusal": "no"},
+                {"type": "output_text", "text": "x", "annotations": []},
+            ],
         ),
         SEARCH,
         call("a"),

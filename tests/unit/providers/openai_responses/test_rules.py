@@ -205,7 +205,7 @@ BROKEN += [
     pytest.param("OR05", ["input[1].tools"], [FIND, FOUND | {"tools": "x"}], id="no tools"),
     pytest.param("OR05", ["input[1].approve"], [ASK, DECIDED | {"approve": "no"}], id="no answer"),
     pytest.param(
-        "OR05", ["input[0].caller"], [call(caller={"type": "x"}), output()], id="a caller"
+        "OR05", ["input[0].caller.type"], [call(caller={"type": "x"}), output()], id="a caller"
     ),
     pytest.param(
         "OR05",
