@@ -33,6 +33,7 @@ from eventstore.providers.openai_responses.client_items import (
     id_of_output,
     is_client_call,
     is_client_output,
+    is_hosted,
     is_sound,
     said_by,
 )
@@ -42,6 +43,7 @@ from eventstore.providers.openai_responses.shapes import (
     GIVEN,
     ITEMS,
     OUTPUTS,
+    PAIRED,
     PARTS,
     PREFIXES,
     SAID,
@@ -55,6 +57,7 @@ from eventstore.providers.shapes import misshapen
 
 NAME: Final = "openai-responses"
 _MAX_NATIVE_NAME = 128  # what the API takes
+_MAX_ID = 64
 _ROLES = {
     "system": "system",
     "developer": "developer",
@@ -82,7 +85,7 @@ def parsed_items(
     kind = item_kind(item)
     is_call = is_call_item(item)
     is_result = kind in TEXT_OUTPUTS or is_client_output(item) or _is_output(item, kind)
-    if is_result and id_of_output(item) in calls.hosted:
+    if kind == PAIRED["shell_call"].output and id_of_output(item) in calls.hosted:
         is_result = False
     if is_call or (is_result and "output" in item):
         yield from _said_beside(item)
@@ -293,7 +296,9 @@ def _is_sound_half(item: JsonObject, kind: str) -> bool:
     if kind in TEXT_OUTPUTS:
         legal = isinstance(item.get("call_id"), str) and not item.get("content")
         return legal and _is_content(item.get("output"), SHOWN) and _has_legal_caller(item)
-    if is_client_call(item):
+    if is_hosted(item) and len(id_of_call(item) or "") > _MAX_ID:
+        return False
+    if is_client_call(item) or is_hosted(item):
         return is_sound(item) and not (item.get("content") or item.get("output"))
     if is_client_output(item):
         return is_sound(item) and not item.get("content")

@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import Final
 
 from eventstore.domain.json_types import JsonObject, JsonValue
-from eventstore.domain.own_texts import NOT_KNOWN_TO_HAVE_RUN
+from eventstore.domain.own_texts import NOT_KNOWN_TO_HAVE_RUN, ORPHAN
 from eventstore.providers.json_values import as_text, members_of
 from eventstore.providers.model import Change
-from eventstore.providers.openai_responses.client_items import is_hosted, unknown_output
+from eventstore.providers.openai_responses.client_items import said_by, unknown_output
 from eventstore.providers.openai_responses.reading import item_kind
 
 _OWN_REASONING: Final = "rs_"
@@ -84,18 +84,73 @@ def _text(part: JsonValue) -> str:
 
 
 def _with_outputs(items: list[JsonObject], changes: list[Change]) -> list[JsonObject]:
-    """Return the items, each call that the API itself ran with an output."""
-    if not any(map(is_hosted, items)):
+    """Return the items, each call of a shell with one output, and no message between the two."""
+    if not any(item.get("type") in _OF_SHELL for item in items):
         return items
-    answered = {item.get("call_id") for item in items if item.get("type") == "shell_call_output"}
+    open_calls, astray = _unpaired(items)
+    added: dict[int, JsonObject] = {}
+    for place in open_calls:
+        call_id = as_text(items[place].get("call_id"))
+        given = next((each for each in astray if items[each].get("call_id") == call_id), None)
+        if given is None:
+            changes.append(Change("answered", "OR01", "the API gave no output", call_id))
+            added[place] = unknown_output(items[place], NOT_KNOWN_TO_HAVE_RUN)
+        else:
+            changes.append(Change("moved", "OR06", "outputs come right after their calls", call_id))
+            added[place] = items[given]
+            astray.remove(given)
+            items[given] = {}
     found: list[JsonObject] = []
-    for item in items:
-        found.append(item)
-        if is_hosted(item) and item.get("call_id") not in answered:
-            call_id = item.get("call_id")
-            changes.append(Change("answered", "OR01", "the API gave no output", str(call_id)))
-            found.append(unknown_output(item, NOT_KNOWN_TO_HAVE_RUN))
+    texts: list[JsonObject] = []
+    for place, item in enumerate(items):
+        if place in astray:
+            texts.append(_as_message(item, changes))
+        elif item:
+            if texts and item_kind(item) == "message":
+                _insert(texts, found)
+            found.append(item)
+        if place in added:
+            found.append(added[place])
+    _insert(texts, found)
     return found
+
+
+_OF_SHELL: Final = ("shell_call", "shell_call_output")
+
+
+def _unpaired(items: list[JsonObject]) -> tuple[list[int], list[int]]:
+    """Return the places of a shell's calls without an output, and those of outputs astray."""
+    waiting: dict[str, list[int]] = {}
+    astray: list[int] = []
+    since = 0  # the place of the last message
+    for place, item in enumerate(items):
+        calls = waiting.setdefault(as_text(item.get("call_id")), [])
+        if item_kind(item) == "message":
+            since = place
+        elif item.get("type") == "shell_call":
+            calls.append(place)
+        elif item.get("type") == "shell_call_output":
+            if calls and calls[0] >= since:
+                calls.pop(0)
+            else:
+                astray.append(place)
+    return sorted(place for calls in waiting.values() for place in calls), astray
+
+
+def _as_message(item: JsonObject, changes: list[Change]) -> JsonObject:
+    """Return what an output says that answers no call, as a message of the user's."""
+    call_id = as_text(item.get("call_id"))
+    changes.append(Change("wrapped", "orphan", "the result answers no call", call_id))
+    return {"role": "user", "content": f"{ORPHAN.format(call_id)}\n{said_by(item).text}"}
+
+
+def _insert(texts: list[JsonObject], found: list[JsonObject]) -> None:
+    """Add messages at the end, before reasoning that belongs to what comes next."""
+    place = len(found)
+    while place and item_kind(found[place - 1]) == "reasoning":
+        place -= 1
+    found[place:place] = texts
+    texts.clear()
 
 
 def _is_kept(item: JsonObject) -> bool:

@@ -27,6 +27,7 @@ from eventstore.providers.openai_responses.client_items import (
     caller_of,
     is_client_call,
     is_client_output,
+    is_hosted,
     keyed,
     output_of,
     rewritten,
@@ -358,6 +359,9 @@ def _mended(item: JsonObject, changes: list[Change]) -> list[JsonObject]:
     kind = item.get("type")
     if isinstance(kind, str) and kind not in TYPES:
         changes.append(Change("dropped", "OR05", f"{kind} is not the type of an item"))
+        return _as_text_message(item, changes)
+    if is_hosted(item) or kind == "shell_call_output":
+        changes.append(Change("dropped", "OR05", f"a member of a {kind} is not legal"))
         return _as_text_message(item, changes)
     if isinstance(kind, str):
         changes.append(Change("dropped", "OR03", f"the id of a {kind} item is not legal"))
