@@ -137,8 +137,8 @@ def id_of_output(item: JsonObject) -> str | None:
 
 def with_call_id(item: JsonObject, call_id: str) -> JsonObject:
     """Return an output with another id of its call, in place."""
-    kind = _paired(item)
-    item["call_id" if "call_id" in item else kind.answers] = call_id
+    for name in {"call_id", _paired(item).answers} & item.keys():
+        item[name] = call_id
     return item
 
 
@@ -380,8 +380,9 @@ def _entry(stdout: str, stderr: str, outcome: JsonObject) -> JsonObject:
     return {"stdout": stdout, "stderr": stderr, "outcome": outcome}
 
 
-def _local_shell_output(call: Call, _: JsonObject) -> JsonObject:
-    return {"output": answer_text(call)}
+def _local_shell_output(call: Call, item: JsonObject) -> JsonObject:
+    # The reference names the call by the id, the guide and openai-agents by the call_id.
+    return {"call_id": item["call_id"], "output": answer_text(call)}
 
 
 def _patch_output(call: Call, _: JsonObject) -> JsonObject:
