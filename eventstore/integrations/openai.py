@@ -28,6 +28,7 @@ from eventstore.domain.finish_reasons import is_of_cut_off_response
 from eventstore.domain.messages import Text
 from eventstore.domain.statuses import Failed, Pending
 from eventstore.integrations.extras import missing_extra
+from eventstore.integrations.openai_client_tools import schemas, with_approvals
 from eventstore.integrations.recorded_calls import (
     RecordedCalls,
     awaited_chat,
@@ -212,13 +213,14 @@ class _Loop:
     ) -> None:
         self.chat = blocking_chat(ledger.chat)
         self.provider: _Provider = provider
-        self.tools = ledger.tools
+        offered: list[Any] = list(params.get("tools", ()))
+        toolbox = with_approvals(Toolbox(ledger.tools), offered)
+        self.tools = toolbox
         self.options = ledger.options
         self.streams = bool(params.get("stream"))
         self._prompt = prompt
-        toolbox = Toolbox(ledger.tools)
-        own = toolbox.schemas(provider)
-        self._params = {**params, "tools": [*own, *params.get("tools", ())]}
+        own = schemas(toolbox, provider, offered)
+        self._params = {**params, "tools": [*own, *offered]}
         if not self._params["tools"]:
             del self._params["tools"]  # the API refuses an empty list
         if self.streams and provider == "openai":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -123,3 +123,76 @@ def test_an_asynchronous_client_needs_its_store(chat: Conversation) -> None:
     """The error says how to open the log."""
     with pytest.raises(TypeError, match="AsyncEventStore"):
         Ledger(chat, [lost]).responses(ScriptedAPI([]).async_client(), "?", model="gpt-5")
+
+
+class ClientItems(ScriptedAPI):
+    """Calls in a form of its own first, and then says that it is done."""
+
+    def __init__(self, called: dict[str, Any]) -> None:
+        super().__init__([Said(DONE)])
+        self._called = called
+
+    def _response(self, body: dict[str, Any]) -> tuple[dict[str, Any], Iterator[dict[str, Any]]]:
+        whole, _ = super()._response({"input": []})
+        if len(self.requests) == 1:
+            whole |= {"id": "resp_called", "output": [self._called]}
+        return whole, iter(())
+
+
+@pytest.mark.parametrize("answer", [None, "failure"])
+def test_a_function_runs_the_shell_of_the_api(chat: Conversation, answer: str | None) -> None:
+    """It is offered as the API's own tool alone, and its output has the form of a shell's."""
+    called = {
+        "type": "shell_call",
+        "id": "sh_1",
+        "call_id": "a",
+        "action": {"commands": ["make"], "timeout_ms": 9},
+        "status": "completed",
+    }
+    ran: list[list[str]] = []
+
+    def shell(commands: list[str], timeout_ms: int | None = None) -> dict[str, Any]:
+        """Run commands."""
+        ran.append(commands)
+        if answer:
+            raise OSError("no disk")
+        return {"stdout": f"made {timeout_ms}", "stderr": "", "exit_code": 0}
+
+    server = ClientItems(called)
+    runner = Ledger(chat, [shell]).responses(
+        server.client(), "Build it.", model="gpt-5", tools=[{"type": "shell"}]
+    )
+    assert runner.until_done() == DONE
+    assert server.requests[0]["tools"] == [{"type": "shell"}]
+    assert ran == [["make"]]
+    assert server.requests[1]["input"][1] == called
+    output = server.requests[1]["input"][2]
+    assert output["type"] == "shell_call_output"
+    assert ("no disk" if answer else "made 9") in str(output["output"])
+
+
+@pytest.mark.parametrize("approved", [True, False])
+def test_an_mcp_server_of_the_api_waits_for_a_person(chat: Conversation, approved: bool) -> None:
+    """The run ends until somebody has decided; the answer is that decision."""
+    asked = {
+        "type": "mcp_approval_request",
+        "id": "mcpr_1",
+        "server_label": "shop",
+        "name": "refund",
+        "arguments": '{"order": 7}',
+    }
+    server = ClientItems(asked)
+    tools = [{"type": "mcp", "server_label": "shop", "server_url": "https://shop.example"}]
+    ledger = Ledger(chat, [lost])
+    options: dict[str, Any] = {"model": "gpt-5", "tools": tools}
+    assert ledger.responses(server.client(), "Refund it.", **options).until_done() is None
+    (tool,) = chat.tools.values()
+    assert isinstance(tool.status, Pending)
+    if approved:
+        chat.approve(tool.id, by="Ann")
+    else:
+        chat.reject(tool.id, reason="too dear")
+    assert ledger.responses(server.client(), **options).until_done() == DONE
+    answered = server.requests[1]["input"][2]
+    assert (answered["approval_request_id"], answered["approve"]) == ("mcpr_1", approved)
+    assert approved or "too dear" in answered["reason"]

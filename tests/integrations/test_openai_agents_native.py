@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -248,10 +249,10 @@ def test_a_shell_that_was_stopped_is_not_run_again(tmp_path: Path) -> None:
 
         def execute(_: Any) -> str:
             ran.append("make")
-            raise KeyboardInterrupt
+            raise asyncio.CancelledError
 
         agent = agent_with(ShellTool(execute), SHELL)
-        with pytest.raises(KeyboardInterrupt):
+        with pytest.raises(asyncio.CancelledError):
             await ledger.run(agent, "Build it.")
         tool = await tool_of(ledger)
         assert (ran, tool.in_doubt) == (["make"], True)
