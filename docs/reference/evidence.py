@@ -25,7 +25,11 @@ REPORTS: Final[dict[str, tuple[str, ...]]] = {
     "GE03": ("gemini-cli#26486",),
     "GE06": ("dirge#833", "cc-switch#6848"),
     "GE08": ("opencode#43479",),
-    "OR01": ("openai-agents-python#673", "openai-agents-python#1061"),
+    "OR01": (
+        "openai-agents-python#673",
+        "openai-agents-python#1061",
+        "openai-agents-python#2664",
+    ),
     "OR02": ("letta#3250",),
 }
 """Rule to the issues that quote its refusal, as repository#number."""

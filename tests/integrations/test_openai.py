@@ -141,7 +141,7 @@ class ClientItems(ScriptedAPI):
 
 @pytest.mark.parametrize("answer", [None, "failure"])
 def test_a_function_runs_the_shell_of_the_api(chat: Conversation, answer: str | None) -> None:
-    """It is offered as the API's own tool alone, and its output has the form of a shell's."""
+    """The API's own tool alone is offered, and the output has the form of a shell's."""
     called = {
         "type": "shell_call",
         "id": "sh_1",

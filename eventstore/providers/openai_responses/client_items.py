@@ -161,7 +161,7 @@ def is_sound(item: JsonObject) -> bool:
 
 
 def caller_of(item: JsonObject) -> JsonObject:
-    """Return what says who made a call, for the output of it; nothing where it is not said."""
+    """Return the caller of a call as a member of its output; nothing where none is said."""
     caller: JsonValue = item.get("caller")
     if not isinstance(caller, dict) or misshapen(item, Called) is not None:
         return {}

@@ -130,7 +130,7 @@ class _Program(msgspec.Struct, tag="program"):
 
 
 class Called(msgspec.Struct):
-    """What says who made a call, and which output is of it."""
+    """The member of a call and of its output that names the caller."""
 
     caller: _Caller = None
 

@@ -317,9 +317,9 @@ def _noted(call: Call, item: JsonObject, changes: list[Change]) -> _Piece:
     changes.append(Change("wrapped", "OR01", why, call.id))
     arguments = call.raw if call.raw is not None else _encode(call.arguments).decode()
     answer = [text for text in (call.answer.text, call.answer.note) if text]
-    told = "\n".join([CALLED, f"{call.name} {arguments}", *answer])
+    words = "\n".join([CALLED, f"{call.name} {arguments}", *answer])
     shown = [part for part in call.answer.shown_parts if not isinstance(part, Text)]
-    (note,) = messages_for("user", (Text(told), *shown), changes)
+    (note,) = messages_for("user", (Text(words), *shown), changes)
     return _Piece(note)
 
 

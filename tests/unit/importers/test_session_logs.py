@@ -59,7 +59,7 @@ def test_a_rollout_of_codex_is_recognised_by_its_items(importer: Importer) -> No
     assert (tools[0].requested_at, tools[0].ended_at) == (AT + 1_000_000, AT + 2_000_000)
 
 
-def test_what_codex_runs_in_forms_of_their_own_are_calls(importer: Importer) -> None:
+def test_items_of_codex_with_forms_of_their_own_are_calls(importer: Importer) -> None:
     """A shell, a patch and a computer are called with what they are asked, and answered."""
     printed = {"stdout": "", "stderr": "no", "outcome": {"type": "exit", "exit_code": 2}}
     patch = {"type": "delete_file", "path": "a.py"}

@@ -201,8 +201,8 @@ def recorded(chat: Conversation, name: str, **more: Any) -> Tool:
 
 
 @NAMES
-def test_what_the_client_runs_is_a_call_that_waits(chat: Conversation, name: str) -> None:
-    """Its name is the protocol's, its arguments are what it asks for; plan and statistics know."""
+def test_each_item_for_the_client_is_a_call_that_waits(chat: Conversation, name: str) -> None:
+    """The name is the protocol's, the arguments are those of the item; plan and statistics know."""
     tool = recorded(chat, name)
     assert (tool.id, tool.call.name, tool.call.arguments) == ("call_1", name, ARGUMENTS[name])
     assert isinstance(tool.status, Pending)
@@ -239,7 +239,7 @@ def test_an_output_that_is_recorded_settles_its_call(chat: Conversation, name: s
 
 @pytest.mark.parametrize("other", [name for name in PROVIDERS if name != OURS])
 @NAMES
-def test_elsewhere_it_is_an_ordinary_call_with_its_result(name: str, other: Any) -> None:
+def test_elsewhere_the_item_is_an_ordinary_call_with_its_result(name: str, other: Any) -> None:
     """No note tells of it, and its arguments arrive."""
     repaired = repair_messages([says(), CALLS[name], OUTPUTS[name], says()], OURS, other)
     assert validate(repaired.messages, other) == []
@@ -263,7 +263,7 @@ def test_an_open_call_gets_an_output_that_says_so(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["computer", "tool_search"])
-def test_an_open_call_whose_output_cannot_be_made_up_is_told_in_a_note(name: str) -> None:
+def test_an_open_call_without_a_possible_output_becomes_a_note(name: str) -> None:
     """Nobody can make up a screenshot, or the tools that were found; the user's words stay."""
     repaired = repair_messages([says(), CALLS[name], says(content="Stop.")], OURS)
     assert {("answered", "open-call"), ("wrapped", "OR01")} == {
@@ -308,7 +308,7 @@ def test_one_of_two_parallel_calls_is_answered(name: str) -> None:
 
 @NAMES
 def test_an_output_without_its_call_becomes_text(name: str) -> None:
-    """What it says stays; a picture stays a picture."""
+    """The text stays; a picture stays a picture."""
     assert validate([says(), OUTPUTS[name]], OURS)[0].code == "OR02"
     items = mended(says(), OUTPUTS[name], says())
     assert [item["role"] for item in items] == ["user", "user", "user"]
@@ -450,7 +450,7 @@ def test_a_refused_call_says_so_in_its_form(chat: Conversation, name: str) -> No
 
 
 def test_an_approval_is_the_answer_to_a_request(chat: Conversation) -> None:
-    """Until then it is a no that says that the call has not run."""
+    """Before it the answer is a no that says that the call has not run."""
     tool = recorded(chat, "mcp_approval_request")
     waits = {"approve": False, "reason": NOT_STARTED}
     assert shown(chat)[-1] | waits == shown(chat)[-1]
@@ -494,7 +494,7 @@ def test_an_edited_call_keeps_its_form(
 
 
 def test_an_edit_that_fits_no_item_is_a_call_of_a_function(chat: Conversation) -> None:
-    """Its output is a function's, too."""
+    """The output is a function's, too."""
     tool = recorded(chat, "shell")
     chat.approve(tool.id, edited_arguments={"script": "true"})
     chat.complete(tool.id, "ok")
@@ -552,8 +552,8 @@ def test_no_call_names_a_program_that_went(chat: Conversation) -> None:
 HOSTED = CALLS["shell"] | {"environment": {"type": "container_reference", "container_id": "c"}}
 
 
-def test_what_the_api_runs_in_a_container_is_no_call_of_the_client(chat: Conversation) -> None:
-    """It goes back as it came; elsewhere a note tells of it."""
+def test_the_shell_of_a_container_is_no_call_of_the_client(chat: Conversation) -> None:
+    """The item goes back as it came; elsewhere a note tells of it."""
     answered = {**OUTPUTS["shell"], "status": "completed"}
     assert chat.record(response(HOSTED, answered, says("assistant", "so")), OURS) == []
     assert shown(chat) == [HOSTED, answered, says("assistant", "so")]
@@ -562,7 +562,9 @@ def test_what_the_api_runs_in_a_container_is_no_call_of_the_client(chat: Convers
     assert "tool_use" not in other
 
 
-def test_what_the_api_ran_without_an_output_is_answered_in_the_prompt(chat: Conversation) -> None:
+def test_the_shell_of_a_container_without_an_output_is_answered_in_the_prompt(
+    chat: Conversation,
+) -> None:
     """The API would ask for the output; nobody is given the call to run."""
     assert validate([HOSTED, says()], OURS)[0].code == "OR01"
     assert chat.record(response(HOSTED), OURS) == []
@@ -624,7 +626,7 @@ def test_the_output_of_a_function_answers_a_local_shell_as_codex_does_it(
 def test_checks_of_a_computer_are_shown_and_acknowledged_with_the_result(
     chat: Conversation,
 ) -> None:
-    """Who decides on the call sees the checks; the host that ran it has acknowledged them."""
+    """The person sees the checks; the host that ran the call has acknowledged them."""
     check = {"id": "sc_1", "code": "malicious", "message": "odd page"}
     tool = recorded(chat, "computer", pending_safety_checks=[check])
     assert tool.call.arguments["pending_safety_checks"] == [check]
@@ -698,7 +700,7 @@ def test_a_stream_gives_the_calls_of_its_response(chat: Conversation) -> None:
 
 @pytest.mark.parametrize("cut", range(2, len(EVENTS) + 1))
 def test_a_stream_that_broke_off_runs_no_call(chat: Conversation, cut: int) -> None:
-    """What came of a command is kept; the prompt stays valid."""
+    """The words that came of a command are kept; the prompt stays valid."""
     with recording(iter(copy.deepcopy(EVENTS[:cut])), chat, OURS) as stream:
         for _ in stream:
             pass
@@ -713,7 +715,7 @@ def test_a_stream_that_broke_off_runs_no_call(chat: Conversation, cut: int) -> N
 @pytest.mark.parametrize("broken", ["no id", "no arguments", "long id", "used id", "words beside"])
 @NAMES
 def test_a_call_of_a_wrong_form_is_mended(name: str, broken: str) -> None:
-    """What it asks for is kept, in its own form or as the call of a function."""
+    """The request is kept, in its own form or as the call of a function."""
     item = copy.deepcopy(CALLS[name])
     key = "id" if name == "mcp_approval_request" else "call_id"
     match broken:
@@ -777,7 +779,7 @@ def test_vllm_gets_whole_messages() -> None:
 
 
 @pytest.mark.parametrize("role", ["developer", "system", "user"])
-def test_what_only_the_assistant_says_is_given_as_input(role: str) -> None:
+def test_words_in_a_part_of_the_assistants_are_given_as_input(role: str) -> None:
     """The text stays in the message of its role."""
     said = {"type": "output_text", "text": "so", "annotations": []}
     assert mended(says(role, [said]), says())[0] == says(role, "so")
