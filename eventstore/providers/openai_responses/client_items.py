@@ -114,7 +114,7 @@ class Calls:
 
     def note(self, item: JsonObject) -> None:
         """Take in an item."""
-        if not ("caller" in item or _kind(item) in ("shell_call", "local_shell_call")):
+        if "caller" not in item and "action" not in item:
             return
         call_id: JsonValue = item.get("call_id")
         if isinstance(call_id, str) and _kind(item) in PAIRED:
@@ -123,7 +123,7 @@ class Calls:
 
 def id_of_call(item: JsonObject) -> str | None:
     """Return the id by which an output names a call."""
-    found: JsonValue = item.get(_paired(item).key)
+    found: JsonValue = item.get(PAIRED[item["type"]].key)
     return found if isinstance(found, str) and found else None
 
 
@@ -137,6 +137,10 @@ def id_of_output(item: JsonObject) -> str | None:
 
 def with_call_id(item: JsonObject, call_id: str) -> JsonObject:
     """Return an output with another id of its call, in place."""
+    call = CALL_OF.get(item["type"], "")
+    if call in CALLS:
+        item["call_id"] = call_id
+        return item
     for name in {"call_id", _paired(item).answers} & item.keys():
         item[name] = call_id
     return item
@@ -144,7 +148,7 @@ def with_call_id(item: JsonObject, call_id: str) -> JsonObject:
 
 def keyed(item: JsonObject, call_id: str) -> JsonObject:
     """Return a call with another id, in place."""
-    item[_paired(item).key] = call_id
+    item[PAIRED[item["type"]].key] = call_id
     return item
 
 
@@ -173,7 +177,7 @@ def caller_of(item: JsonObject) -> JsonObject:
 
 def asked(item: JsonObject) -> FunctionCall:
     """Return the call that an item makes."""
-    kind = _kind(item)
+    kind = item["type"]
     if kind in CALLS:
         return function_call(item.get("name"), item.get(CALLS[kind]))
     return function_call(_NAMES[kind], _arguments(kind, item))

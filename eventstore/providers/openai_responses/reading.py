@@ -84,7 +84,7 @@ def parsed_items(
         item = held
     kind = item_kind(item)
     is_call = is_call_item(item)
-    is_result = kind in TEXT_OUTPUTS or is_client_output(item) or _is_output(item, kind)
+    is_result = _is_result(item, kind)
     if kind == PAIRED["shell_call"].output and id_of_output(item) in calls.hosted:
         is_result = False
     if is_call or (is_result and "output" in item):
@@ -102,6 +102,12 @@ def parsed_items(
         yield ParsedMessage(
             "assistant", (part,), (), [item], is_well_formed(item), is_continuation=True
         )
+
+
+def _is_result(item: JsonObject, kind: str | None) -> bool:
+    if kind in CALL_OF:
+        return kind in TEXT_OUTPUTS or is_client_output(item)
+    return _is_output(item, kind)
 
 
 def _said_beside(item: JsonObject) -> Iterator[ParsedMessage]:
@@ -201,8 +207,9 @@ _OTHERS = frozenset({*CALLS.values(), "content", "name"})
 
 
 def _result(item: JsonObject, is_error: ResultTest, is_rejection: ResultTest) -> ParsedResult:
-    well_formed = item_kind(item) in CALL_OF and is_well_formed(item)
-    if is_client_output(item):
+    kind = item_kind(item)
+    well_formed = kind in CALL_OF and is_well_formed(item)
+    if kind not in TEXT_OUTPUTS and is_client_output(item):
         said = said_by(item)
         return ParsedResult(
             id_of_output(item),

@@ -291,7 +291,7 @@ _NEED_ID: Final = ("computer_call", "local_shell_call", APPROVAL)
 
 def _own_call(call: Call, name: str, item: JsonObject) -> _Piece | None:
     """Return an item that makes a call still, with its output; None if it is to be made anew."""
-    is_same = item_kind(item) == APPROVAL or is_call_of(asked(item), call)
+    is_same = item["type"] == APPROVAL or is_call_of(asked(item), call)
     if not (is_same and is_well_formed(item)):
         return None
     return _answered(call, keyed(copy(item), name))

@@ -428,6 +428,32 @@ def test_a_saved_run_of_openai_agents_is_read(importer: Importer) -> None:
     assert states(tools) == [("pay", "Pending")]
 
 
+def test_shells_and_approvals_of_a_saved_run_are_calls(importer: Importer) -> None:
+    """The output of the shell is in the run, and so is the answer to the MCP server."""
+    shell = {"type": "shell_call", "call_id": "a", "action": {"commands": ["make"]}}
+    printed = {"stdout": "done", "stderr": "", "outcome": {"type": "exit", "exit_code": 0}}
+    asked = {"id": "m", "name": "f", "server_label": "s", "arguments": "{}"}
+    said = {
+        "tool_call_item": shell,
+        "tool_call_output_item": {"type": "shell_call_output", "call_id": "a", "output": [printed]},
+        "mcp_approval_request_item": {"type": "mcp_approval_request", **asked},
+        "mcp_approval_response_item": {
+            "type": "mcp_approval_response",
+            "approval_request_id": "m",
+            "approve": False,
+        },
+    }
+    tools = importer.document(
+        "run.json",
+        {
+            "$schemaVersion": "1.13",
+            "original_input": "build it",
+            "generated_items": [{"type": kind, "raw_item": raw} for kind, raw in said.items()],
+        },
+    )
+    assert states(tools) == [("shell", "Completed"), ("mcp_approval_request", "Rejected")]
+
+
 def test_an_answer_of_openai_responses_is_read(importer: Importer) -> None:
     """The time of its items is that of the answer."""
     made = {"type": "function_call", "name": "pay", "arguments": "{}", "call_id": "a", "id": "1"}
