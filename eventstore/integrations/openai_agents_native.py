@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from agents import ApplyPatchTool, LocalShellTool, ShellTool
 from agents.editor import ApplyPatchOperation, ApplyPatchResult
@@ -129,11 +129,12 @@ def _edited_request(request: Request, edited: JsonObject) -> Any:
     """Return a request with the commands that an edit of the call asks for."""
     data: Any = request.data
     if hasattr(data, "model_copy"):  # an item of the openai package
-        action = type(data.action).model_validate(edited)
-        return replace(request, data=data.model_copy(update={"action": action}))
+        action = cast("Any", type(data.action))
+        changed = {"action": action.model_validate(edited)}
+        return replace(request, data=data.model_copy(update=changed))
     known = {each.name for each in fields(data.action)}
-    action = type(data.action)(**{key: edited[key] for key in edited if key in known})
-    return replace(request, data=replace(data, action=action))
+    edit = type(data.action)(**{key: edited[key] for key in edited if key in known})
+    return replace(request, data=replace(data, action=edit))
 
 
 def _as_result(result: object) -> object:

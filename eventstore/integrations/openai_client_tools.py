@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from eventstore.dispatch import FunctionTool, Toolbox
 from eventstore.providers.openai_responses.client_items import APPROVAL
+from eventstore.providers.sdk_objects import member
 
 if TYPE_CHECKING:
     from eventstore.domain.json_types import JsonObject
@@ -44,7 +45,7 @@ def schemas(toolbox: Toolbox, provider: Any, offered: Sequence[Any]) -> list[Jso
 
 
 def _kind(tool: Any) -> str:
-    return str(tool.get("type")) if isinstance(tool, dict) else str(getattr(tool, "type", ""))
+    return str(member(tool, "type"))
 
 
 def _approve(server_label: str, name: str, arguments: Any) -> bool:

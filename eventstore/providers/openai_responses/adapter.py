@@ -39,7 +39,7 @@ from eventstore.providers.openai_responses.reading import (
     parts_of,
     shown_media,
 )
-from eventstore.providers.openai_responses.settling import settled
+from eventstore.providers.openai_responses.settling import drop_lost_callers, settled
 from eventstore.providers.openai_responses.shapes import CALL_OF, TEXT_OUTPUTS
 from eventstore.providers.openai_responses.writing import (
     PORTABLE,
@@ -130,6 +130,7 @@ class OpenAIResponsesAdapter(ProviderAdapter):
                 if own and turn.server_call is not None:
                     changes.append(inline_server_call(turn.server_call))
                 items += messages_for(turn.role, turn.parts, changes)
+        drop_lost_callers(items, turns, changes)
         return Rendered({"input": settled(items, changes)}, changes)
 
     def tool_definition(self, tool: ToolDefinition) -> JsonObject:

@@ -18,7 +18,7 @@ from typing import Any, Final
 import msgspec
 
 from eventstore.domain.calls import FunctionCall
-from eventstore.domain.json_types import JsonObject, JsonValue, is_json_object
+from eventstore.domain.json_types import JsonObject, JsonValue, is_json_list, is_json_object
 from eventstore.domain.messages import Image, Part
 from eventstore.domain.own_texts import APPROVED, is_own_text
 from eventstore.providers.call_arguments import function_call
@@ -349,10 +349,10 @@ def _shell_output(call: Call, item: JsonObject) -> JsonObject:
         entries = [_entry("", answer.text, {"type": "exit", "exit_code": 1})]
     else:
         given = _value(answer.text)
-        held = members_of(given)
-        listed = held["output"] if isinstance(held.get("output"), list) else given
-        entries = list(_entries(listed if isinstance(listed, list) else [given]))
-        if not entries or len(entries) < (len(listed) if isinstance(listed, list) else 1):
+        held: JsonValue = members_of(given).get("output", given)
+        listed: list[JsonValue] = held if is_json_list(held) else [given]
+        entries = list(_entries(listed))
+        if not entries or len(entries) < len(listed):
             entries = [_entry(answer.text, "", {"type": "exit", "exit_code": 0})]
     output: JsonObject = {"output": entries, **more}
     if answer.note:
@@ -422,10 +422,8 @@ def _screenshot(call: Call, item: JsonObject) -> JsonObject | None:
 
 def _found_tools(call: Call, _: JsonObject) -> JsonObject | None:
     given = _value(call.answer.text)
-    tools = members_of(given).get("tools", given)
-    if call.answer.is_error or not isinstance(tools, list):
-        return None
-    if not all(isinstance(tool, dict) for tool in tools):
+    tools: JsonValue = members_of(given).get("tools", given)
+    if call.answer.is_error or not is_json_list(tools) or not all(map(is_json_object, tools)):
         return None
     return {"execution": "client", "status": "completed", "tools": tools}
 

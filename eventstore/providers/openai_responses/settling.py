@@ -2,16 +2,18 @@
 
 1. Reasoning stays where what the model said or called after it follows, and has a summary.
 2. What the API ran in a container of its own stands with its output, or says that it has none.
+3. No call names a program as its caller that had to go.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from eventstore.domain.json_types import JsonObject, JsonValue
 from eventstore.domain.own_texts import NOT_KNOWN_TO_HAVE_RUN, ORPHAN
 from eventstore.providers.json_values import as_text, members_of
-from eventstore.providers.model import Change
+from eventstore.providers.model import Change, Turn
 from eventstore.providers.openai_responses.client_items import said_by, unknown_output
 from eventstore.providers.openai_responses.reading import item_kind
 
@@ -44,6 +46,27 @@ def settled(items: list[JsonObject], changes: list[Change]) -> list[JsonObject]:
             _annotate(item, changes)
         found.append(item)
     return _with_outputs(found[::-1], changes)
+
+
+def drop_lost_callers(
+    items: list[JsonObject], turns: Sequence[Turn], changes: list[Change]
+) -> None:
+    """Take the caller out of each call and output whose program is in `turns`, and not shown."""
+    named = [item for item in items if "caller" in item]
+    if not named:
+        return
+    natives = [turn.native for turn in turns if isinstance(turn.native, list)]
+    gone = {name for native in natives for name in _programs(native)} - {*_programs(items)}
+    for item in named:
+        if members_of(item["caller"]).get("caller_id") in gone:
+            changes.append(Change("dropped", "OR04", "the program that made a call is not shown"))
+            del item["caller"]
+
+
+def _programs(items: Iterable[JsonValue]) -> Iterator[str]:
+    for item in items:
+        if members_of(item).get("type") == "program":
+            yield as_text(members_of(item).get("call_id"))
 
 
 def _annotate(item: JsonObject, changes: list[Change]) -> None:

@@ -13,7 +13,7 @@ from eventstore.domain.messages import Document, Image, Opaque, Part, Text
 from eventstore.domain.own_texts import CALLED
 from eventstore.providers.call_arguments import is_call_of, object_arguments
 from eventstore.providers.identifiers import tool_name
-from eventstore.providers.json_values import as_text, copy, members_of, native_part, other_members
+from eventstore.providers.json_values import as_text, copy, native_part, other_members
 from eventstore.providers.media import file_name, url_of
 from eventstore.providers.model import (
     Call,
@@ -270,19 +270,10 @@ def _broken_up(
         for piece in pieces
         for each in _without_reasoning(piece, gone, changes, has_thought=has_thought)
     ]
-    programs = _programs(native) - _programs([piece.item for piece in kept])
     for piece in kept:
         if piece.item.get("type") not in _NEED_ID:
             piece.item.pop("id", None)
-        for each in (piece.item, piece.output or {}):
-            if members_of(each.get("caller")).get("caller_id") in programs:
-                changes.append(Change("dropped", "OR04", "the caller of a call went with its turn"))
-                del each["caller"]
     return kept
-
-
-def _programs(items: list[JsonObject]) -> set[JsonValue]:
-    return {as_text(item.get("call_id")) for item in items if item_kind(item) == "program"}
 
 
 _NEED_ID: Final = ("computer_call", "local_shell_call", APPROVAL)
@@ -301,20 +292,18 @@ def _other_piece(
     call: Call, name: str, item: JsonObject, own: _Piece | None, changes: list[Change]
 ) -> _Piece:
     """Return what stands in the place of an item that cannot make its call, or be answered."""
-    if own is None and is_client_call(item):
-        made = rewritten(item, call, name)
-        own = None if made is None else _answered(call, made)
-        if own is None:
-            return _answered(call, _new_call(call, name, item, changes))
     if own is None:
-        return _answered(call, _new_call(call, name, item, changes))
-    return own if own.output is not None else _noted(call, own.item, changes)
+        made = rewritten(item, call, name) if is_client_call(item) else None
+        own = _answered(call, made or _new_call(call, name, item, changes))
+    if own.output is not None:
+        return own
+    why = f"no output of the {item['type']} can be made up: a note tells of it"
+    return _noted(call, Change("wrapped", "OR01", why, call.id), changes)
 
 
-def _noted(call: Call, item: JsonObject, changes: list[Change]) -> _Piece:
+def _noted(call: Call, why: Change, changes: list[Change]) -> _Piece:
     """Return a note of the user's that tells of a call, and of what is known of its outcome."""
-    why = f"the {item['type']} has no output that can be sent: a note tells of it"
-    changes.append(Change("wrapped", "OR01", why, call.id))
+    changes.append(why)
     arguments = call.raw if call.raw is not None else _encode(call.arguments).decode()
     answer = [text for text in (call.answer.text, call.answer.note) if text]
     words = "\n".join([CALLED, f"{call.name} {arguments}", *answer])
@@ -330,7 +319,8 @@ def _without_reasoning(
     item = piece.item
     asked_by = item.get("approval_request_id")
     if piece.call is not None and has_thought and item.get("type") in _NEED_ID:
-        yield _noted(piece.call, item, changes)
+        why = f"the {item['type']} cannot stay without its reasoning: a note tells of it"
+        yield _noted(piece.call, Change("wrapped", "OR04", why, piece.call.id), changes)
     elif not _needs_whole(item) and not (isinstance(asked_by, str) and asked_by in gone):
         yield piece
     else:
