@@ -16,6 +16,7 @@ from eventstore.providers.json_values import as_text, in_order_of
 from eventstore.providers.media import image_of, plain_image
 from eventstore.providers.model import (
     TURN_ROLES,
+    Change,
     ParsedCall,
     ParsedItem,
     ParsedMessage,
@@ -28,6 +29,36 @@ REASONING = ("thinking", "redacted_thinking")
 _SENT_IN_ORDER = ["role", "content"]
 _SENT = {*_SENT_IN_ORDER}
 """The members of a message that a request may hold."""
+
+
+def with_types(message: JsonValue, changes: list[Change]) -> JsonValue:
+    """Return a message whose texts have a type, and whose thinking has a text.
+
+    Thinking whose text the API had left out goes back with its signature and an empty text.
+    """
+    content: JsonValue = message.get("content") if isinstance(message, dict) else None
+    if not (isinstance(message, dict) and isinstance(content, list)):
+        return message
+    typed = [_typed(block, changes) for block in content]
+    is_same = all(one is other for one, other in zip(typed, content, strict=True))
+    return message if is_same else {**message, "content": typed}
+
+
+def _typed(block: JsonValue, changes: list[Change]) -> JsonValue:
+    if not isinstance(block, dict):
+        return block
+    kind: JsonValue = block.get("type")
+    if kind is None:
+        if isinstance(block.get("text"), str):
+            changes.append(Change("added", "AN13", "a block with a text is of the type text"))
+            return {"type": "text", **{k: v for k, v in block.items() if k != "type"}}
+    elif kind == "thinking":
+        if isinstance(block.get("signature"), str) and not isinstance(block.get("thinking"), str):
+            changes.append(Change("added", "AN13", "thinking has a text, which may be empty"))
+            return {**block, "thinking": ""}
+    elif kind == "tool_result":
+        return with_types(block, changes)
+    return block
 
 
 def items_of(
@@ -255,5 +286,6 @@ def is_accepted_from(block: JsonObject, role: str) -> bool:
         return kind not in REASONING
     if kind in REASONING:
         opaque = block.get("signature" if kind == "thinking" else "data")
-        return isinstance(opaque, str) and bool(opaque)
+        has_text = kind != "thinking" or isinstance(block.get("thinking"), str)
+        return isinstance(opaque, str) and bool(opaque) and has_text
     return kind not in ("image", "document")

@@ -18,6 +18,7 @@ from eventstore.providers.adapter_protocol import (
     ResponseMembers,
     ResultTest,
 )
+from eventstore.providers.client_members import ClientMembers
 from eventstore.providers.identifiers import call_ids, shortened
 from eventstore.providers.json_values import as_text, copy, other_members
 from eventstore.providers.model import (
@@ -38,6 +39,7 @@ from eventstore.providers.openai_responses.reading import (
     parts_of,
     shown_media,
 )
+from eventstore.providers.openai_responses.shapes import CLIENT_MEMBERS, RENAMED
 from eventstore.providers.openai_responses.writing import (
     PORTABLE,
     add_turn,
@@ -64,6 +66,7 @@ class OpenAIResponsesAdapter(ProviderAdapter):
         result_types=("function_call_output", "custom_tool_call_output"),
     )
 
+    client_members = ClientMembers(added=CLIENT_MEMBERS, renamed=RENAMED)
     response_members = ResponseMembers(
         finish_reason=(("incomplete_details", "reason"), ("status",)),
         input=(("usage", "input_tokens"),),

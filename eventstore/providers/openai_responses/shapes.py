@@ -11,16 +11,29 @@ import msgspec
 
 __all__ = [
     "CALLS",
+    "CLIENT_MEMBERS",
     "GIVEN",
     "ITEMS",
     "OUTPUTS",
     "PARTS",
     "PREFIXES",
+    "RENAMED",
     "SAID",
     "SHOWN",
     "STATUSES",
     "TYPES",
 ]
+
+
+CLIENT_MEMBERS: Final = frozenset({"parsed", "parsed_arguments"})
+"""What the client parses of a text, or of the arguments of a call."""
+RENAMED: Final = {
+    "custom": "async_",
+    "custom_tool_call": "async_",
+    "function": "async_",
+    "function_call": "async_",
+}
+"""Type of an item, or of a tool in it, to the member of it that the client names otherwise."""
 
 
 class _Text(msgspec.Struct):
