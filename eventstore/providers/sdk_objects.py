@@ -98,7 +98,7 @@ def _dumped(value: object) -> object:
         dump = getattr(value, "model_dump", None)
         if not callable(dump):
             return value
-        fields: object = dump(mode="json", by_alias=True, exclude_none=True)
+        fields: object = dump(mode="json", by_alias=True, exclude_none=True, warnings=False)
     except Exception:  # noqa: BLE001 - foreign code, which may look for files
         return value
     if is_json_object(fields) and fields.get("role") == "assistant":

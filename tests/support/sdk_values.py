@@ -18,7 +18,12 @@ import typing_extensions
 MAX_DEPTH = 6
 """Objects inside of objects; below that a member that may be left out is left out."""
 
-TEXTS: Mapping[str, str] = {"arguments": "{}", "tool_use_id": "srvtoolu_1"}
+TEXTS: Mapping[str, str] = {
+    "arguments": "{}",
+    "media_type": "image/png",
+    "mimeType": "image/png",
+    "tool_use_id": "srvtoolu_1",
+}
 """Texts of members whose content has a form; the others are words of their own."""
 _EMPTY = frozenset({"input", "args"})
 """Members that hold what a tool is called with."""
@@ -30,10 +35,14 @@ _PLAIN: Mapping[Any, list[Any]] = {
     type(None): [],
     None: [],
 }
-_NOTHING = frozenset(
-    {"Base64FileInput", "IO", "IOBase", "NotGiven", "Omit", "PathLike", "Unset", "UnsetType"}
-)
-"""Types of members that are not there, or that never reach the wire."""
+_NEVER = ("Base64FileInput", "IO", "IOBase", "NotGiven", "Omit", "PathLike", "Unset", "UnsetType")
+"""Names of types of members that are not there, or that never reach the wire."""
+_UNKNOWN = ("Unknown", "Unrecognized")
+"""How names of types begin that stand for what this version of an SDK does not know."""
+_SPECIAL: Mapping[str, list[Any]] = {
+    **{name: [] for name in _NEVER},
+    "Image": ["aGVsZA=="],  # Ollama's client reads a file, or takes base64 text
+}
 
 
 class Member(NamedTuple):
@@ -73,7 +82,10 @@ def items_of(annotation: Any) -> list[Any]:
 
 def values_of(annotation: Any, name: str = "value", around: tuple[Any, ...] = ()) -> list[Any]:
     """Return values of a type, which together have each type of each member at least once."""
-    return [value for kind in variants(annotation) for value in _values(kind, name, around)]
+    kinds = variants(annotation)
+    if str in kinds and any(get_origin(kind) is Literal for kind in kinds):
+        kinds.remove(str)  # what this version of the SDK does not know
+    return [value for kind in kinds for value in _values(kind, name, around)]
 
 
 def name_of(kind: Any) -> str:
@@ -86,21 +98,22 @@ _LISTS = (list, Iterable, Sequence, tuple, set, frozenset)
 
 def _values(kind: Any, name: str, around: tuple[Any, ...]) -> Sequence[Any]:
     origin, arguments = get_origin(kind), get_args(kind)
-    if name_of(kind) in _NOTHING or kind in around:
-        return ()
-    if kind in _PLAIN:
-        return _PLAIN[kind]
-    if origin is Literal:
-        return arguments
-    if origin in _LISTS or kind is list:
-        return [[value] for value in values_of(arguments[0] if arguments else str, name, around)]
-    if origin in (dict, Mapping) or kind in (dict, object, Any):
-        return [{} if name in _EMPTY else {f"{name}_key": f"{name} words"}]
-    if isinstance(kind, type) and issubclass(kind, enum.Enum):
-        return [each.value for each in kind]
-    if hasattr(kind, "model_fields") or typing_extensions.is_typeddict(kind):
-        return [*_objects(kind, (*around, kind))]
-    return [TEXTS.get(name, f"{name}_words")]
+    known = _SPECIAL.get(name_of(kind), _PLAIN.get(kind))
+    if known is not None or kind in around or name_of(kind).startswith(_UNKNOWN):
+        values: Sequence[Any] = known or ()
+    elif origin is Literal:
+        values = arguments
+    elif origin in _LISTS or kind is list:
+        values = [[value] for value in values_of(arguments[0] if arguments else str, name, around)]
+    elif origin in (dict, Mapping) or kind in (dict, object, Any):
+        values = [{} if name in _EMPTY else {f"{name}_key": f"{name} words"}]
+    elif isinstance(kind, type) and issubclass(kind, enum.Enum):
+        values = [each.value for each in kind]
+    elif hasattr(kind, "model_fields") or typing_extensions.is_typeddict(kind):
+        values = [*_objects(kind, (*around, kind))]
+    else:
+        values = [TEXTS.get(name, f"{name}_words")]
+    return values
 
 
 def _objects(kind: Any, around: tuple[Any, ...]) -> Iterator[dict[str, Any]]:

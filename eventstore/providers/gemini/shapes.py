@@ -44,8 +44,10 @@ class _File(msgspec.Struct, rename="camel"):
 class _ResponsePart(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     inline_data: _Blob | None = None
     file_data: _File | None = None
+    media_processing: str | None = None
     spelled_data: _Blob | None = msgspec.field(default=None, name="inline_data")
     spelled_file: _File | None = msgspec.field(default=None, name="file_data")
+    spelled_processing: str | None = msgspec.field(default=None, name="media_processing")
 
 
 class _Response(msgspec.Struct):
