@@ -10,6 +10,7 @@ Providers refuse both. What the model wrote is not looked at: arguments may have
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import is_
 from typing import Final
 
 import msgspec
@@ -71,8 +72,7 @@ class ClientMembers(msgspec.Struct, frozen=True, kw_only=True):
             self._mended(each, holder, rule, changes) if type(each) in _NESTED else each
             for each in given
         ]
-        is_same = all(one is other for one, other in zip(made, given, strict=True))
-        return given if is_same else made
+        return given if all(map(is_, made, given)) else made
 
 
 def _mended_object(given: JsonObject, key: str, rule: str, changes: list[Change]) -> JsonObject:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
 from typing import Any
@@ -102,9 +103,9 @@ def ollama() -> Iterator[Case]:
 
 def bedrock() -> Iterator[Case]:
     """Yield the blocks of Converse, by the service's own model."""
-    from botocore.session import Session
+    session = importlib.import_module("botocore.session").Session()
 
-    service = Session().get_service_model("bedrock-runtime")
+    service = session.get_service_model("bedrock-runtime")
     block = service.shape_for("ContentBlock")
     for member, shape in block.members.items():
         for value in _shape_values(shape, member, ()):

@@ -111,7 +111,7 @@ def _around_block(value: Json, role: str) -> tuple[list[Json], list[Json], list[
         return [value], [ASKED], [{"role": "user", "content": [_result_of(value)]}]
     if block in ("server_tool_use", "mcp_tool_use"):
         value["id"] = "srvtoolu_1"
-        ran = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []}
+        ran: Json = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []}
         if block == "mcp_tool_use":
             ran |= {"type": "mcp_tool_result", "is_error": False}
         return [value, ran, _TEXT], [ASKED], [ASKED]

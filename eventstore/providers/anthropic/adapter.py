@@ -25,19 +25,19 @@ from eventstore.providers.anthropic.cache_marks import (
 )
 from eventstore.providers.anthropic.programs import settle_programs
 from eventstore.providers.anthropic.reading import (
+    CLIENT,
     NAME,
     REASONING,
+    as_on_wire,
     is_of_kind,
     items_of,
     part_of,
     shown_media,
-    with_types,
 )
 from eventstore.providers.anthropic.server_calls import (
     is_server_call,
     pair_server_calls,
 )
-from eventstore.providers.anthropic.shapes import CLIENT_MEMBERS, RENAMED
 from eventstore.providers.anthropic.writing import (
     PORTABLE,
     RESULTS_KEY,
@@ -53,7 +53,6 @@ from eventstore.providers.anthropic.writing import (
     strip_end,
     without_final_reasoning,
 )
-from eventstore.providers.client_members import ClientMembers
 from eventstore.providers.json_values import as_text, other_members
 from eventstore.providers.kept_messages import KeptMessages
 from eventstore.providers.model import (
@@ -84,7 +83,7 @@ class AnthropicAdapter(ProviderAdapter):
         part_types=("thinking", "redacted_thinking", "image", "document", "server_tool_use"),
     )
 
-    client_members = ClientMembers(added=CLIENT_MEMBERS, renamed=RENAMED)
+    client_members = CLIENT
     response_members = ResponseMembers(
         finish_reason=(("stop_reason",),),
         input=(
@@ -97,8 +96,8 @@ class AnthropicAdapter(ProviderAdapter):
     )
 
     def as_on_wire(self, message: JsonValue, changes: list[Change]) -> JsonValue:
-        """Return a message with the members of the wire, in which each text has its type."""
-        return with_types(super().as_on_wire(message, changes), changes)
+        """Return a message with the members and the types of the wire."""
+        return as_on_wire(message, changes)
 
     def parse(
         self, messages: Iterable[object], is_error: ResultTest, is_rejection: ResultTest

@@ -366,20 +366,19 @@ def _unknown_roles(history: _History) -> Iterator[Fault]:
 
 def _clients_members(history: _History) -> Iterator[Fault]:
     """Check OA14: no message and no call has a member that the client has parsed."""
-    for message in history.assistants:
-        for member in CLIENT_MEMBERS.intersection(message.body):
-            yield f"{message.place}.{member}", ""
-    for each in history.invocations:
-        for member in CLIENT_MEMBERS.intersection(each.body):
-            yield f"{each.place}.{member}", ""
+    for each in (*history.assistants, *history.invocations):
+        for member in CLIENT_MEMBERS:
+            if member in each.body:
+                yield f"{each.place}.{member}", ""
 
 
 def _places_in_streams(history: _History) -> Iterator[Fault]:
     """Check OA14*: no call has the place that it had in its stream."""
     for message in history.assistants:
         for number, call in message.calls:
-            for member in CLIENT_CALL_MEMBERS.intersection(call):
-                yield f"{message.place}.tool_calls[{number}].{member}", ""
+            for member in CLIENT_CALL_MEMBERS:
+                if member in call:
+                    yield f"{message.place}.tool_calls[{number}].{member}", ""
 
 
 _CHECKS: Final[dict[str, Callable[[_History], Iterator[Fault]]]] = {
