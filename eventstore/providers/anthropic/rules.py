@@ -348,7 +348,7 @@ def _unknown_kinds(history: History) -> Iterator[Fault]:
     """Check AN13*: each block has a type that the API's types list."""
     for block in (*history.blocks, *history.inner):
         if block.kind not in _NAMED_KINDS:
-            yield block.place, _UNKNOWN_TAG.format(block.kind)
+            yield block.place, _UNKNOWN_TAG.format(readable(block.kind))
 
 
 def _misplaced_blocks(history: History) -> Iterator[Fault]:

@@ -1,4 +1,4 @@
-"""The rules of OpenAI Chat Completions, OA01 to OA14.
+"""The rules of OpenAI Chat Completions, OA01 to OA13, and OA20.
 
 A fault without a row of its own in the table is reported under the nearest one:
 
@@ -132,12 +132,12 @@ RULES: Final[dict[str, Rule]] = {
         ),
         "give each message one of these roles, or leave it out",
     ),
-    "OA14": (
+    "OA20": (
         "hard",
         "Unknown parameter: '{place}'.",
         "leave out what the client has parsed: the provider neither wrote it nor takes it",
     ),
-    "OA14*": (
+    "OA20*": (
         "strict",
         "Unknown parameter: '{place}'.",
         "leave out the place that a call had in its stream",
@@ -365,7 +365,7 @@ def _unknown_roles(history: _History) -> Iterator[Fault]:
 
 
 def _clients_members(history: _History) -> Iterator[Fault]:
-    """Check OA14: no message and no call has a member that the client has parsed."""
+    """Check OA20: no message and no call has a member that the client has parsed."""
     for each in (*history.assistants, *history.invocations):
         for member in CLIENT_MEMBERS:
             if member in each.body:
@@ -373,7 +373,7 @@ def _clients_members(history: _History) -> Iterator[Fault]:
 
 
 def _places_in_streams(history: _History) -> Iterator[Fault]:
-    """Check OA14*: no call has the place that it had in its stream."""
+    """Check OA20*: no call has the place that it had in its stream."""
     for message in history.assistants:
         for number, call in message.calls:
             for member in CLIENT_CALL_MEMBERS:
@@ -395,6 +395,6 @@ _CHECKS: Final[dict[str, Callable[[_History], Iterator[Fault]]]] = {
     "OA11": _empty_assistants,
     "OA12": _missing_content,
     "OA13": _unknown_roles,
-    "OA14": _clients_members,
-    "OA14*": _places_in_streams,
+    "OA20": _clients_members,
+    "OA20*": _places_in_streams,
 }
