@@ -42,6 +42,7 @@ from eventstore.providers.rules_reader import (
     is_object,
     listed,
     members_of,
+    readable,
     repeated,
     text_or_none,
 )
