@@ -77,7 +77,7 @@ class ClientMembers(msgspec.Struct, frozen=True, kw_only=True):
 
 def _mended_object(given: JsonObject, key: str, rule: str, changes: list[Change]) -> JsonObject:
     name = key.removesuffix("_")
-    if name == key or name in given:
+    if name == key or name in given or given[key] is None:
         changes.append(Change("dropped", rule, f"{key} is not the provider's: the client added it"))
         return {each: value for each, value in given.items() if each != key}
     changes.append(Change("rewritten", rule, f"{key} is {name} on the wire"))
