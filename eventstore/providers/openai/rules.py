@@ -366,7 +366,8 @@ def _unknown_roles(history: _History) -> Iterator[Fault]:
 
 def _clients_members(history: _History) -> Iterator[Fault]:
     """Check OA20: no message and no call has a member that the client has parsed."""
-    for each in (*history.assistants, *history.invocations):
+    holders: list[ChatMessage | _Invocation] = [*history.assistants, *history.invocations]
+    for each in holders:
         for member in CLIENT_MEMBERS:
             if member in each.body:
                 yield f"{each.place}.{member}", ""
