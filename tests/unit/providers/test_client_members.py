@@ -114,7 +114,7 @@ def test_a_dict_with_members_of_the_client_is_mended(
     assert repr(given) == before
 
 
-def test_what_is_renamed_stands_where_it_stood() -> None:
+def test_a_renamed_member_stays_in_its_place() -> None:
     """A member that bears a `_` has the wire's name; one that was not there is left out."""
     client = ClientMembers(renamed={"fallback": "from_"})
     changes: list[Change] = []
@@ -130,7 +130,7 @@ def test_what_is_renamed_stands_where_it_stood() -> None:
     assert [change.what for change in changes] == ["rewritten", "rewritten", "dropped"]
 
 
-def test_what_a_model_or_a_tool_wrote_keeps_its_names(chat: Conversation) -> None:
+def test_arguments_and_schemas_keep_their_names(chat: Conversation) -> None:
     """Arguments and schemas may have any names, also those of the clients."""
     call = {"type": "tool_use", "id": "toolu_1", "name": "f", "input": {"from_": 1, "parsed": 2}}
     result = {"type": "tool_result", "tool_use_id": "toolu_1", "content": '{"index": 0}'}
@@ -150,7 +150,7 @@ def test_what_a_model_or_a_tool_wrote_keeps_its_names(chat: Conversation) -> Non
 def test_the_final_object_of_a_stream_has_members_of_the_wire(
     chat: Conversation, provider: Any, dumped: bool
 ) -> None:
-    """What `stream(...)` gives at its end, as an object and as `model_dump()`."""
+    """The result of a helper of the SDK goes back, as an object and as `model_dump()`."""
     pytest.importorskip("anthropic")
     sdk = pytest.importorskip("openai")
     if not hasattr(sdk.resources.chat.Completions, "stream"):
@@ -203,7 +203,7 @@ def test_a_streamed_fallback_has_the_wires_names(chat: Conversation) -> None:
 
 
 def test_models_of_tools_have_the_names_of_their_schema() -> None:
-    """What a tool returns is JSON by the names that its schema declares."""
+    """The result of a tool is JSON by the names that its schema declares."""
     pydantic = pytest.importorskip("pydantic")
 
     class Range(pydantic.BaseModel):  # type: ignore[misc, name-defined]

@@ -95,7 +95,7 @@ def called(chat: Conversation) -> Iterator[dict[str, Any]]:
 
 
 def test_a_streamed_custom_call_is_the_one_of_the_whole_message(chat: Conversation) -> None:
-    """It has the members of the wire alone, by the SDK's chunks and by dicts."""
+    """Each call has the members of the wire alone, by the SDK's chunks and by dicts."""
     for stream in (iter(custom_call()), sse.open_stream("openai", custom_call())):
         with recording(stream, chat, "openai") as chunks:
             list(chunks)
@@ -109,7 +109,7 @@ def test_a_streamed_custom_call_is_the_one_of_the_whole_message(chat: Conversati
 
 @pytest.mark.parametrize("count", range(2, 6))
 def test_a_custom_call_that_is_cut_keeps_what_came(chat: Conversation, count: int) -> None:
-    """It fails without having run, and has no member of a function."""
+    """The call fails without having run, and has no member of a function."""
     with recording(iter(custom_call()[:count]), chat, "openai") as chunks:
         list(chunks)
     assert chunks.broken_off
