@@ -155,7 +155,7 @@ def beside_turnsafe(length: int, rounds: int) -> list[Figure]:
         valid: Any = of_provider(conversation(length, broken=False), provider)
         for kind, messages, most in (
             ("valid", valid, 1.0),
-            ("broken", without_some_results(valid, count()), 1.3),
+            ("broken", without_some_results(valid, count()), 1.2),
         ):
 
             def ours(messages: Any = messages, provider: Any = provider) -> None:
