@@ -27,7 +27,7 @@ class StreamedCompletion:
         """Take in a chunk."""
         for key, value in chunk.items():
             known: JsonValue = self._envelope.get(key)
-            if key == "usage" and isinstance(known, dict) and isinstance(value, dict):
+            if key == "usage" and is_json_object(known) and is_json_object(value):
                 add_counts(known, value)
             elif key != "choices" and value is not None:
                 self._envelope[key] = value
@@ -104,9 +104,8 @@ def _whole(call: JsonObject) -> JsonObject:
     kind = "custom" if isinstance(call.get("custom"), dict) else "function"
     if isinstance(call.get("function"), dict):
         kind = "function"
-    made = {"id": call["id"], "type": kind, **call}
-    made[kind] = {_WRITTEN[kind]: "", **(call.get(kind) or {})}
-    return made
+    held: JsonObject = call.get(kind) or {}
+    return {"id": call["id"], "type": kind, **call, kind: {_WRITTEN[kind]: "", **held}}
 
 
 def _merge(into: JsonObject, delta: JsonObject) -> None:

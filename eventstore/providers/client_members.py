@@ -9,7 +9,7 @@ Providers refuse both. What the model wrote is not looked at: arguments may have
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from operator import is_
 from typing import Final
 
@@ -35,47 +35,47 @@ class ClientMembers(msgspec.Struct, frozen=True, kw_only=True):
     renamed: Mapping[str, str] = {}
     """Type of an object to the member of it that bears a `_` behind its name."""
 
-    def found_in(self, given: JsonObject, holder: str) -> list[str]:
-        """Return the client's own members of an object that stands in the member `holder`."""
-        found = [key for key in given if key in self.added]
-        if holder == "tool_calls":
-            found += [key for key in given if key in self.added_to_calls]
-        kind = given.get("type") if self.renamed else None
-        renamed = self.renamed.get(kind) if isinstance(kind, str) else None
-        if renamed is not None and renamed in given:
-            found.append(renamed)
-        return found
-
     def without(self, message: JsonValue, rule: str, changes: list[Change]) -> JsonValue:
         """Return a message with the members of the wire; the same where it has no others."""
         return self._mended(message, "", rule, changes)
 
     def _mended(self, given: JsonValue, holder: str, rule: str, changes: list[Change]) -> JsonValue:
         if isinstance(given, list):
-            return self._mended_list(given, holder, rule, changes)
-        if not isinstance(given, dict):
-            return given
+            made = [
+                self._mended(each, holder, rule, changes) if type(each) in _NESTED else each
+                for each in given
+            ]
+            return given if all(map(is_, made, given)) else made
+        return (
+            self._mended_object(given, holder, rule, changes) if isinstance(given, dict) else given
+        )
+
+    def _mended_object(
+        self, given: JsonObject, holder: str, rule: str, changes: list[Change]
+    ) -> JsonObject:
         made = given
         for key, value in given.items():
-            if key in _HOLDERS and type(value) in _NESTED:
+            if type(value) in _NESTED and key in _HOLDERS:
                 inner = self._mended(value, key, rule, changes)
                 if inner is not value:
                     made = {**made, key: inner}
-        for key in self.found_in(given, holder):
-            made = _mended_object(made, key, rule, changes)
+        for key in self._found_in(given, holder):
+            made = _without_member(made, key, rule, changes)
         return made
 
-    def _mended_list(
-        self, given: list[JsonValue], holder: str, rule: str, changes: list[Change]
-    ) -> list[JsonValue]:
-        made = [
-            self._mended(each, holder, rule, changes) if type(each) in _NESTED else each
-            for each in given
-        ]
-        return given if all(map(is_, made, given)) else made
+    def _found_in(self, given: JsonObject, holder: str) -> Iterator[str]:
+        """Yield the client's own members of an object that stands in the member `holder`."""
+        if not self.added.isdisjoint(given):
+            yield from (key for key in given if key in self.added)
+        if holder == "tool_calls" and not self.added_to_calls.isdisjoint(given):
+            yield from (key for key in given if key in self.added_to_calls)
+        if self.renamed and isinstance(kind := given.get("type"), str):
+            renamed = self.renamed.get(kind)
+            if renamed is not None and renamed in given:
+                yield renamed
 
 
-def _mended_object(given: JsonObject, key: str, rule: str, changes: list[Change]) -> JsonObject:
+def _without_member(given: JsonObject, key: str, rule: str, changes: list[Change]) -> JsonObject:
     name = key.removesuffix("_")
     if name == key or name in given or given[key] is None:
         changes.append(Change("dropped", rule, f"{key} is not the provider's: the client added it"))
