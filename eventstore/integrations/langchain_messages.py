@@ -68,7 +68,8 @@ def recorded_parts(message: AIMessage) -> tuple[list[Part], list[ParsedCall], Js
         for call in message.invalid_tool_calls
     ]
     text = str(message.text)
-    return [Text(text)] if text else [], calls, message.model_dump(mode="json", fallback=str)
+    native: JsonObject = message.model_dump(mode="json", by_alias=True, fallback=str)
+    return [Text(text)] if text else [], calls, native
 
 
 def stated_facts(message: AIMessage, latency: float) -> ModelResponded:

@@ -91,7 +91,7 @@ class HistoryReader:
         """Return a message as JSON; a response that is not whole keeps what says so."""
         reason = finish_reason_of(message, self._provider)
         if why_not_whole(self._provider, reason) and hasattr(message, "model_dump"):
-            return message.model_dump(mode="json", exclude_none=True)
+            return message.model_dump(mode="json", by_alias=True, exclude_none=True)
         return plain(message)
 
 

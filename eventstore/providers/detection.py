@@ -338,5 +338,6 @@ def _signs_on(given: JsonObject, signs: _Signs) -> Iterator[_Sign]:
             yield sign
     if isinstance(kind, str) and kind in signs.types:
         yield signs.types[kind]
-    if isinstance(role, str) and role in signs.roles and "parts" not in given:
+    is_item = isinstance(kind, str) and kind != "message"  # its role is not a message's
+    if isinstance(role, str) and role in signs.roles and "parts" not in given and not is_item:
         yield signs.roles[role]

@@ -107,7 +107,7 @@ FACTS: Final = (
         provider="anthropic",
         says="No model named: some continue from the assistant's words, some take system messages",
         source=_LATER_SYSTEM_PAGE,
-        tolerates=("AN11", "AN11*", "AN18"),
+        tolerates=("AN11", "AN11*", "AN13*", "AN18"),
     ),
     ModelFact(
         provider="anthropic",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from operator import length_hint
 from typing import Any, Final
 
@@ -17,7 +17,7 @@ from eventstore.domain.own_texts import error_of_text
 from eventstore.providers.adapter_protocol import ResultTest
 from eventstore.providers.detection import MESSAGE_LABEL, is_foreign, listed, refuse_foreign
 from eventstore.providers.json_values import as_text
-from eventstore.providers.model import ParsedItem, ParsedMessage, ParsedResult
+from eventstore.providers.model import Change, ParsedItem, ParsedMessage, ParsedResult
 from eventstore.providers.registry import adapter_of, list_key
 from eventstore.providers.response_facts import finish_reason_of
 from eventstore.providers.sdk_objects import are_json, plain
@@ -76,13 +76,19 @@ def _parsed(
     is_rejection: ResultTest | None,
 ) -> list[ParsedItem]:
     messages = iter(taken)
-    return _parse_json(given, messages, messages, name, is_error, is_rejection)[0]
+    return _parse_json(given, messages, messages, name, is_error, is_rejection).items
 
 
-def parse_in_place(
-    messages: list[Any], name: str, is_error: ResultTest | None = None
-) -> tuple[list[ParsedItem], list[int]]:
-    """Return the items of messages, and for each the message that it comes from; see `parse`."""
+class Parsed(msgspec.Struct):
+    """The items of messages, for each the number of its message, and what was changed in which."""
+
+    items: list[ParsedItem]
+    numbers: list[int]
+    changes: list[tuple[int, Change]]
+
+
+def parse_in_place(messages: list[Any], name: str, is_error: ResultTest | None = None) -> Parsed:
+    """Return the items of messages, with the places that they come from; see `parse`."""
     given = iter(messages)
     known = {*map(type, messages)} == {dict} and are_json(messages)
     return _parse_json(messages, given, given if known else map(plain, given), name, is_error, None)
@@ -95,7 +101,7 @@ def _parse_json(
     name: str,
     is_error: ResultTest | None,
     is_rejection: ResultTest | None,
-) -> tuple[list[ParsedItem], list[int]]:
+) -> Parsed:
     """Return the items of `messages`, over which `given` goes, and `taken` as JSON."""
     last = len(messages) - 1
     items: list[ParsedItem] = []
@@ -103,7 +109,19 @@ def _parse_json(
     tests = (is_error or bears_error_mark, is_rejection or _never)
     adapter = adapter_of(name)
     has_mark = is_error is not None or adapter.error_flag
-    for item in adapter.parse(taken, *tests):
+    changes: list[tuple[int, Change]] = []
+
+    def as_on_wire(message: JsonValue) -> JsonValue:
+        made: list[Change] = []
+        message = adapter.as_on_wire(message, made)
+        if made:
+            changes.extend((last - length_hint(given), change) for change in made)
+        return message
+
+    wired: Iterable[JsonValue] = taken
+    if adapter.client_members is not None:
+        wired = map(as_on_wire, taken)
+    for item in adapter.parse(wired, *tests):
         items.append(item if has_mark else _error_by_text(item))
         numbers.append(last - length_hint(given))  # every adapter takes one after the other
     doubtful = [item for item in items if not item.well_formed]
@@ -114,7 +132,7 @@ def _parse_json(
         for number in sorted({*range(len(messages))}.difference(spoken), reverse=True):
             _keep_as_text(messages[number], number, items, numbers)
     _mark_not_whole(items, numbers, messages, name)
-    return items, numbers
+    return Parsed(items, numbers, changes)
 
 
 def _mark_not_whole(

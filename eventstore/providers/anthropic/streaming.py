@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from eventstore.domain.json_types import JsonObject, JsonValue
 from eventstore.providers.sdk_objects import member, plain_event
+from eventstore.providers.streamed_counts import add_counts
 from eventstore.providers.streaming import arguments_of
 
 _KNOWN = frozenset(
@@ -63,12 +64,16 @@ class Response:
         return {"role": "assistant", **self._message, "content": content}
 
     def _end(self, event: JsonObject) -> None:
-        """Take in why the message ended, and what it used: later numbers replace earlier ones."""
+        """Take in why the message ended, and what it used; what is null takes nothing back."""
         delta: JsonValue = event.get("delta")
         usage: JsonValue = event.get("usage")
-        self._message |= delta if isinstance(delta, dict) else {}
+        for key, value in delta.items() if isinstance(delta, dict) else ():
+            if value is not None or key not in self._message:
+                self._message[key] = value
         if isinstance(usage, dict):
-            self._message["usage"] = {**(self._message.get("usage") or {}), **usage}
+            known: JsonValue = self._message.get("usage")
+            self._message["usage"] = {**known} if isinstance(known, dict) else {}
+            add_counts(self._message["usage"], usage)
 
     def _add_delta(self, index: int, delta: JsonValue) -> None:
         if not isinstance(delta, dict):

@@ -16,6 +16,7 @@ from eventstore.domain.messages import Document, Image, Part
 from eventstore.domain.own_texts import OPENING, RECEIVED
 from eventstore.providers import chat_completions as chat
 from eventstore.providers.adapter_protocol import ResponseMembers
+from eventstore.providers.client_members import ClientMembers
 from eventstore.providers.identifiers import call_ids, nine_characters, sanitized
 from eventstore.providers.json_values import copy, members_of
 from eventstore.providers.media import Audio, document_of, image_of, url_of
@@ -39,6 +40,7 @@ class MistralAdapter(chat.ChatCompletionsAdapter):
     image_details = frozenset({"auto", "low", "high"})
     portable_members = (_OWN_MEMBERS | {"name", "is_error"}) - {"prefix"}
 
+    client_members = ClientMembers(added=frozenset({"parsed"}))
     response_members = ResponseMembers(
         finish_reason=(("choices", "finish_reason"), ("finish_reason",)),
         input=(("usage", "prompt_tokens"),),

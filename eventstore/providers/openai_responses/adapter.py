@@ -18,6 +18,7 @@ from eventstore.providers.adapter_protocol import (
     ResponseMembers,
     ResultTest,
 )
+from eventstore.providers.client_members import ClientMembers
 from eventstore.providers.identifiers import call_ids, shortened
 from eventstore.providers.json_values import as_text, copy, other_members
 from eventstore.providers.model import (
@@ -40,7 +41,12 @@ from eventstore.providers.openai_responses.reading import (
     shown_media,
 )
 from eventstore.providers.openai_responses.settling import drop_lost_callers, settled
-from eventstore.providers.openai_responses.shapes import CALL_OF, TEXT_OUTPUTS
+from eventstore.providers.openai_responses.shapes import (
+    CALL_OF,
+    CLIENT_MEMBERS,
+    RENAMED,
+    TEXT_OUTPUTS,
+)
 from eventstore.providers.openai_responses.writing import (
     PORTABLE,
     add_turn,
@@ -65,6 +71,7 @@ class OpenAIResponsesAdapter(ProviderAdapter):
     image_details = frozenset({"auto", "low", "high", "original"})
     signature = FormatSignature(call_types=tuple(CALL_OF.values()), result_types=tuple(CALL_OF))
 
+    client_members = ClientMembers(added=CLIENT_MEMBERS, renamed=RENAMED)
     response_members = ResponseMembers(
         finish_reason=(("incomplete_details", "reason"), ("status",)),
         input=(("usage", "input_tokens"),),

@@ -25,11 +25,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 from eventstore.providers.openai_responses.shapes import (
     CALL_OF,
     CALLS,
+    CLIENT_MEMBERS,
     GIVEN,
     ITEMS,
     PAIRED,
     PARTS,
     PREFIXES,
+    RENAMED,
     SAID,
     SHOWN,
     STATUSES,
@@ -308,6 +310,24 @@ def _malformed(items: list[_Item]) -> Iterator[Fault]:
             yield from _malformed_client_item(item)
         else:
             yield from _malformed_other(item)
+        yield from _clients_members(item)
+
+
+def _clients_members(item: _Item) -> Iterator[Fault]:
+    """Yield the members that the client has added or renamed, in an item and what it holds."""
+    body = item.body
+    if (renamed := RENAMED.get(item.kind or "")) in body:
+        yield f"{item.place}.{renamed}", "Unknown parameter."
+    for member in CLIENT_MEMBERS.intersection(body):
+        yield f"{item.place}.{member}", "Unknown parameter."
+    for number, part in enumerate(list_or_empty(body.get("content"))):
+        for member in CLIENT_MEMBERS.intersection(members_of(part)):
+            yield f"{item.place}.content[{number}].{member}", "Unknown parameter."
+    for number, tool in enumerate(list_or_empty(body.get("tools"))):
+        members = members_of(tool)
+        renamed = RENAMED.get(text_or_none(members.get("type")) or "")
+        if renamed in members:
+            yield f"{item.place}.tools[{number}].{renamed}", "Unknown parameter."
 
 
 def _malformed_client_item(item: _Item) -> Iterator[Fault]:

@@ -12,12 +12,14 @@ import msgspec
 __all__ = [
     "CALLS",
     "CALL_OF",
+    "CLIENT_MEMBERS",
     "GIVEN",
     "ITEMS",
     "OUTPUTS",
     "PAIRED",
     "PARTS",
     "PREFIXES",
+    "RENAMED",
     "SAID",
     "SHOWN",
     "STATUSES",
@@ -26,6 +28,17 @@ __all__ = [
     "Called",
     "Paired",
 ]
+
+
+CLIENT_MEMBERS: Final = frozenset({"parsed", "parsed_arguments"})
+"""What the client parses of a text, or of the arguments of a call."""
+RENAMED: Final = {
+    "custom": "async_",
+    "custom_tool_call": "async_",
+    "function": "async_",
+    "function_call": "async_",
+}
+"""Type of an item, or of a tool in it, to the member of it that the client names otherwise."""
 
 
 class _Text(msgspec.Struct):
