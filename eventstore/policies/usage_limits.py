@@ -167,7 +167,12 @@ class RunUsage:
         self.usage += responded.usage or Usage()
 
     def _note_unknown(self, version: int, responded: ModelResponded) -> None:
-        """Keep a response that does not say all of its tokens, or has no known cost."""
+        """Keep a response that does not say all of its tokens, or has no known cost.
+
+        One that failed and names no tokens has used none.
+        """
+        if responded.failed and responded.usage is None:
+            return
         if any(_lacks(axis, responded) for axis in _TOKENS):
             self.unknown_tokens[version] = responded
         if responded.usage is None or responded.usage.cost is None:

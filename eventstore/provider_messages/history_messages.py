@@ -15,6 +15,7 @@ from eventstore.domain.finish_reasons import why_not_whole
 from eventstore.domain.jsonable import readable
 from eventstore.domain.messages import Text
 from eventstore.providers.adapter_protocol import ResultTest
+from eventstore.providers.finish_reason import finish_reason_of
 from eventstore.providers.model import (
     ParsedCall,
     ParsedItem,
@@ -23,7 +24,6 @@ from eventstore.providers.model import (
 )
 from eventstore.providers.native_form import without_restorable_native
 from eventstore.providers.parsing import parse
-from eventstore.providers.response_facts import finish_reason_of
 from eventstore.providers.sdk_objects import plain
 
 _ITEMS = (ParsedMessage, ParsedResult)

@@ -82,6 +82,7 @@ class AnthropicAdapter(ProviderAdapter):
 
     response_members = ResponseMembers(
         finish_reason=(("stop_reason",),),
+        said=(("content",),),
         input=(
             ("usage", "input_tokens"),
             ("usage", "cache_creation_input_tokens"),

@@ -66,6 +66,7 @@ class OpenAIResponsesAdapter(ProviderAdapter):
 
     response_members = ResponseMembers(
         finish_reason=(("incomplete_details", "reason"), ("status",)),
+        said=(("output",),),
         input=(("usage", "input_tokens"),),
         output=(("usage", "output_tokens"),),
         cached=(("usage", "input_tokens_details", "cached_tokens"),),
