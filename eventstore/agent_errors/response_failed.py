@@ -9,7 +9,7 @@ from eventstore.agent_errors.errors import ProviderError
 from eventstore.agent_errors.provider_causes import SUGGESTIONS, kind_of_status
 from eventstore.domain.credentials import without_credentials
 from eventstore.domain.failure import storable
-from eventstore.domain.finish_reasons import NOT_WHOLE, Ending, ending_of
+from eventstore.domain.finish_reasons import Ending, ending_of
 from eventstore.domain.foreign_errors import ERROR_STATUSES
 from eventstore.domain.provider_error_kinds import ProviderErrorKind
 from eventstore.domain.sdk_errors import ProviderCause, cause_of_words
@@ -83,8 +83,6 @@ def _cause(
         return cause
     if status in ERROR_STATUSES and status is not None:
         return ProviderCause(*kind_of_status(status, None))
-    if reason == NOT_WHOLE:
-        return ProviderCause(ProviderErrorKind.TRANSPORT)
     if is_explained or reason.partition(":")[0].lower() in _ENDED_BY_CALLER:
         return ProviderCause(ProviderErrorKind.UNKNOWN)
     return ProviderCause(_BY_ENDING.get(ending, ProviderErrorKind.UNKNOWN))

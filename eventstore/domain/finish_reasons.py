@@ -11,8 +11,7 @@ The rule:
    `eventstore.providers.register_finish_reason` adds it.
 4. A response that gives no reason is whole, as far as is known. A stream that gives none broke off.
 5. The provider's word for an error stands behind the reason: `failed: server_error`. Where a
-   response gives no reason, but an error, nothing at all, or a stream that ended before its first
-   word, its reason is `error`, `empty` or `broken_off`.
+   response gives no reason, but an error, or nothing at all, its reason is `error` or `empty`.
 
 The values are those of the providers' own SDKs, each named with its list; a test compares them with
 the SDKs that are installed. What others say through the same API stands after them.
@@ -119,7 +118,7 @@ EMPTY: Final = "empty"
 
 _added: Final[dict[tuple[str, str], Ending]] = {}
 _of_any: Final[dict[str, Ending]] = {
-    **_table(broken=f"{EMPTY} {NOT_WHOLE}"),
+    **_table(broken=EMPTY),
     **{
         reason.lower(): ending
         for table in FINISH_REASONS.values()

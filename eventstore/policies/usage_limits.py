@@ -26,6 +26,7 @@ from eventstore.domain.events import (
     UsageLimitBreach,
 )
 from eventstore.domain.finish_reasons import why_not_whole
+from eventstore.domain.recorded_responses import used_nothing
 from eventstore.domain.response_turns import ResponseTurns
 from eventstore.domain.usage import Usage
 
@@ -169,9 +170,9 @@ class RunUsage:
     def _note_unknown(self, version: int, responded: ModelResponded) -> None:
         """Keep a response that does not say all of its tokens, or has no known cost.
 
-        One that failed and names no tokens has used none.
+        An error that names no tokens has used none.
         """
-        if responded.failed and responded.usage is None:
+        if used_nothing(responded):
             return
         if any(_lacks(axis, responded) for axis in _TOKENS):
             self.unknown_tokens[version] = responded

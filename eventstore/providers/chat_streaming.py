@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from eventstore.domain.json_types import JsonObject, JsonValue, is_json_object
+from eventstore.providers.responses import refuse_further
 
 _FIXED = ("id", "type", "role", "index", "name")
 """Members whose value is sent once, or the same every time; other texts come in pieces."""
@@ -19,8 +20,18 @@ class StreamedCompletion:
 
     @property
     def is_finished(self) -> bool:
-        """Whether a chunk has given the reason for the end."""
-        return self._finish_reason is not None
+        """Whether a chunk has given the reason for the end, or the tokens of no answer."""
+        if self._finish_reason is not None:
+            return True
+        return "usage" in self._envelope and not self._calls and not any(self.message().values())
+
+    @property
+    def envelope(self) -> JsonObject:
+        """A response that says nothing."""
+        message = {"role": "assistant", "content": None}
+        choice = {"index": 0, "message": message, "finish_reason": self._finish_reason}
+        choices = [] if self._finish_reason is None else [choice]
+        return {**self._envelope, "object": "chat.completion", "choices": choices}
 
     def add_chunk(self, chunk: JsonObject) -> None:
         """Take in a chunk."""
@@ -29,7 +40,8 @@ class StreamedCompletion:
                 self._envelope[key] = value
         choices: JsonValue = chunk.get("choices")
         for choice in choices if isinstance(choices, list) else ():
-            if isinstance(choice, dict) and not choice.get("index"):
+            if isinstance(choice, dict):
+                refuse_further("choices", choice.get("index"))
                 self._add_choice(choice)
 
     def response(self) -> JsonObject | None:

@@ -5,7 +5,7 @@ The rule:
 1. An error has failed, in the form of any provider or gateway: they answer for each other. So has a
    response that ended by an error, whatever was said before.
 2. A response that is not whole, or does not say how it ended, has failed if nothing was said: no
-   words and no calls. Reasoning alone is neither.
+   words and no calls. Reasoning alone is neither, where it says how it ended.
 3. A whole response without words is an answer, as Claude's at times.
 4. What has a speaker is a message, and what has a type is an item: neither is a response, unless it
    says how it ended.
@@ -64,7 +64,9 @@ def failure_of(response: object, provider: str) -> FailedResponse | None:
     ending = ending_of(provider, given)
     if error is None and given is not None and ending == "whole":
         return None
-    says_something = any(_speaks(value) for value in _said_in(response))
+    reasoning_counts = given is None and error is None  # it may have broken off there
+    said = _said_in(response)
+    says_something = any(_speaks(value, reasoning_counts=reasoning_counts) for value in said)
     if error is None:
         is_answer = says_something and ending != "broken"
         if is_answer or (given is None and member(response, "done") is True):
@@ -113,17 +115,34 @@ _OF_LINES: Final = ("custom_id", "key", "recordId")
 
 def error_in(response: object) -> JsonValue:
     """Return the error that a response, or an event of a stream, holds or is; None of none."""
-    kind = member(response, "type")
-    if isinstance(member(response, "role"), str):
+    kind, speaks = member(response, "type"), isinstance(member(response, "role"), str)
+    if speaks and not _has(response, "stop_reason"):
         return None
     if kind == ERROR or member(response, "object") == ERROR or _is_bare(response):
         return plain(member(response, "error") or response)
-    if isinstance(kind, str) or any(member(response, key) is not None for key in _OF_LINES):
-        return None  # an item, an event, or a line of a batch's results
+    is_part = isinstance(kind, str) and not speaks  # an item, or an event
+    if is_part or any(member(response, key) is not None for key in _OF_LINES):
+        return None
     held = next((found for name in _ERRORS if (found := member(response, name))), None)
     if held is not None and not callable(held):
         return plain(response if held is True else held)
     return next((plain(e) for path in _IN_A_CHOICE for e in values_at(response, path) if e), None)
+
+
+def error_of_event(event: object) -> JsonValue:
+    """Return the error that an event of a stream brings; None of any other event.
+
+    An SDK may have the chunk in an event. Bedrock names an error by its only member.
+    """
+    if is_json_object(event) and len(event) == 1:
+        ((name, held),) = event.items()
+        if name.endswith("Exception"):
+            return {"type": name, **(held if isinstance(held, dict) else {"message": held})}
+    for name in ("chunk", "data"):
+        held = member(event, name)
+        if held is not None and not isinstance(held, str):
+            return error_in(held)
+    return error_in(event)
 
 
 def _is_bare(response: object) -> bool:
@@ -198,12 +217,15 @@ _SAYING: Final[tuple[Path, ...]] = (
 _SILENT: Final = frozenset(
     {
         *("role", "type", "status", "id", "index", "phase", "annotations", "object", "created_at"),
-        *("reasoning", "reasoning_content", "reasoning_details", "reasoningContent", "thinking"),
         *("thoughtSignature", "thought_signature", "logprobs"),
     }
 )
 """Members that are neither words nor calls."""
-_REASONING: Final = frozenset({"reasoning", "thinking", "redacted_thinking"})
+_REASONING: Final = frozenset(
+    {"reasoning", "reasoning_content", "reasoning_details", "reasoningContent", "thinking"}
+)
+"""Members that hold reasoning."""
+_REASONING_TYPES: Final = frozenset({"reasoning", "thinking", "redacted_thinking"})
 
 
 def _may_have_failed(
@@ -234,8 +256,10 @@ def _said_in(response: object) -> Iterator[JsonValue]:
                 yield value if isinstance(value, str | dict | list) else plain(value)
 
 
-def _speaks(value: Any) -> bool:
+def _speaks(value: Any, *, reasoning_counts: bool) -> bool:
     """Return whether there is a word or a call in a value."""
+    silent = _SILENT if reasoning_counts else _SILENT | _REASONING
+    passed_over = frozenset[str]() if reasoning_counts else _REASONING_TYPES
     open_values = [value]
     while open_values:
         each: Any = open_values.pop()
@@ -244,9 +268,9 @@ def _speaks(value: Any) -> bool:
         if is_json_list(each):
             open_values += each
         elif is_json_object(each):
-            if each.get("type") in _REASONING or each.get("thought") is True:
-                continue
-            open_values += [inner for key, inner in each.items() if key not in _SILENT]
+            is_thought = each.get("thought") is True and not reasoning_counts
+            if not is_thought and each.get("type") not in passed_over:
+                open_values += [inner for key, inner in each.items() if key not in silent]
         elif callable(getattr(each, "model_dump", None)):
             open_values.append(plain(each))
     return False

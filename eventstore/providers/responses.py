@@ -89,6 +89,12 @@ def refuse_several(response: object, label: str) -> None:
             raise ValueError(f"{label} has {len(answers)} {name}: record one of them, {remedy}")
 
 
+def count_of_answers(response: object) -> int:
+    """Return how many choices or candidates a response has; at least 1."""
+    answers = (member(response, name) for name, _ in _SEVERAL)
+    return max((len(each) for each in answers if is_json_list(each)), default=1) or 1
+
+
 def refuse_further(name: str, index: object) -> None:
     """Refuse a chunk of a further answer in one stream; its `index` counts them.
 

@@ -10,6 +10,7 @@ from decimal import Decimal
 import msgspec
 
 from eventstore import ModelResponded, Usage
+from eventstore.domain.recorded_responses import used_nothing
 from eventstore.domain.response_turns import ResponseTurns
 from projections.statistics.durations import Durations
 
@@ -28,7 +29,7 @@ class UsageCounter(msgspec.Struct, gc=False, omit_defaults=True):
         self.responses += 1
         if response.usage is not None:
             self.usage += response.usage
-        elif not response.failed:
+        elif not used_nothing(response):
             self.unknown += 1
         if response.latency is not None:
             self.latency.add(response.latency)

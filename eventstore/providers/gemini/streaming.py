@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from eventstore.domain.json_types import JsonObject, JsonValue
 from eventstore.providers.gemini.partial_arguments import PartialArguments
+from eventstore.providers.responses import refuse_further
 from eventstore.providers.sdk_objects import plain_event
 
 _SIGNATURES = ("thoughtSignature", "thought_signature")
 _REASONS = ("finishReason", "finish_reason")
+_FEEDBACK = ("promptFeedback", "prompt_feedback")
 _CALLS = ("functionCall", "function_call")
 _TEXT_MEMBERS = frozenset({"text", "thought"})
 
@@ -27,8 +29,16 @@ class Response:
 
     @property
     def is_finished(self) -> bool:
-        """Whether a chunk has given the reason for the end."""
-        return any(self._candidate.get(key) is not None for key in _REASONS)
+        """Whether a chunk has given the reason for the end, or says that the prompt was blocked."""
+        if any(self._candidate.get(key) is not None for key in _REASONS):
+            return True
+        feedback: list[JsonValue] = [self._envelope.get(key) for key in _FEEDBACK]
+        return not self._parts and any(isinstance(each, dict) and each for each in feedback)
+
+    @property
+    def envelope(self) -> JsonObject:
+        """A response that says nothing."""
+        return {**self._envelope, "candidates": [self._candidate] if self._candidate else []}
 
     def add(self, event: object) -> None:
         """Take in a chunk."""
@@ -36,8 +46,9 @@ class Response:
         candidates: JsonValue = chunk.pop("candidates", None)
         self._envelope |= chunk
         for candidate in candidates if isinstance(candidates, list) else ():
-            if not isinstance(candidate, dict) or candidate.get("index"):
+            if not isinstance(candidate, dict):
                 continue
+            refuse_further("candidates", candidate.get("index"))
             content: JsonValue = candidate.pop("content", None)
             self._candidate |= candidate
             parts: JsonValue = content.get("parts") if isinstance(content, dict) else None
