@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
@@ -335,7 +336,15 @@ class AsyncConversation:
         from eventstore.provider_messages.record import record_messages  # loads the providers
 
         return await self.session.run(
-            record_messages(self.id, messages, provider, is_error, is_rejection, imported=imported)
+            record_messages(
+                self.id,
+                messages,
+                provider,
+                is_error,
+                is_rejection,
+                imported=imported,
+                log=partial(self.session.blocking.events, self.id),
+            )
         )
 
     async def import_messages(

@@ -16,7 +16,7 @@ from eventstore.domain.finish_reasons import why_not_whole
 from eventstore.domain.jsonable import readable
 from eventstore.domain.messages import Text
 from eventstore.providers.adapter_protocol import ResultTest
-from eventstore.providers.failed_responses import is_silent_failure
+from eventstore.providers.failed_responses import failure_of
 from eventstore.providers.finish_reason import finish_reason_of
 from eventstore.providers.model import (
     ParsedCall,
@@ -87,7 +87,7 @@ class HistoryReader:
             item, form = _encodable(message)
             items = [item]
         else:
-            if is_silent_failure(message, self._provider):
+            if (why := failure_of(message, self._provider)) and not why.says_something:
                 failed = model_responded(message, known_provider(self._provider))
             answers = count_of_answers(message)
             given, form = _encodable_json(self._plain(message))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -25,6 +25,7 @@ from eventstore.domain.finish_reasons import BROKEN_OFF, is_of_cut_off_response,
 from eventstore.domain.json_types import is_json_object
 from eventstore.provider_messages.history_messages import content_of
 from eventstore.provider_messages.message_events import NewMessage, with_response
+from eventstore.provider_messages.repeated_history import refuse_known
 from eventstore.provider_messages.repeated_response import NamedResponse
 from eventstore.providers.detection import listed
 from eventstore.providers.failed_responses import FailedResponse, failure_of
@@ -39,6 +40,7 @@ from eventstore.providers.to_events import to_events
 if TYPE_CHECKING:
     from uuid import UUID
 
+    from eventstore.domain.events import Recorded
     from eventstore.domain.json_types import JsonObject
     from eventstore.domain.messages import Part
     from eventstore.domain.tool import Tool
@@ -158,8 +160,12 @@ def record_messages(
     is_rejection: ResultTest | None = None,
     *,
     imported: bool = True,
+    log: Callable[[], Iterable[Recorded]],
 ) -> Command[list[Tool]]:
-    """Record messages as one append; see `Conversation.record_messages`."""
+    """Record messages as one append; see `Conversation.record_messages`.
+
+    `log` reads the conversation as it is then.
+    """
     given = [*listed(messages, list_key(provider))]
     items, numbers = parse_own_numbered(given, provider, is_error, is_rejection)
     compacted = [without_restorable_native(item, provider) for item in items]
@@ -167,6 +173,8 @@ def record_messages(
     facts = {n: model_responded(given[n], known_provider(provider)) for n in failed}
 
     def decide(state: ConversationState, look_up: LookUp) -> Sequence[Event]:
+        if state.version:
+            refuse_known(items, numbers, log(), conversation_id)
         made = to_events(compacted, state, look_up, provider, imported=imported)
         by_message: list[list[Event]] = [[] for _ in given]
         for events, number in zip(made.by_item, numbers, strict=True):

@@ -6,7 +6,7 @@ The rule:
    response that ended by an error, whatever was said before.
 2. A response that is not whole, or does not say how it ended, has failed if nothing was said: no
    words and no calls. Reasoning alone is neither, where it says how it ended.
-3. A whole response without words is an answer, as Claude's at times.
+3. A whole response without words is an answer, as Claude's at times. It is no message, either.
 4. What has a speaker is a message, and what has a type is an item: neither is a response, unless it
    says how it ended.
 """
@@ -58,7 +58,7 @@ def failure_of(response: object, provider: str) -> FailedResponse | None:
     if not members.said:  # a provider of the host's own, whose errors are not known
         return None
     error = error_in(response)
-    if error is None and not _may_have_failed(response, members.said, members.finish_reason):
+    if error is None and not _is_response(response, members.said, members.finish_reason):
         return None
     given = finish_reason_of(response, provider)
     ending = ending_of(provider, given)
@@ -73,7 +73,7 @@ def failure_of(response: object, provider: str) -> FailedResponse | None:
             return None
         return FailedResponse(provider, given or EMPTY, says_something)
     words = tuple(_words_of(error))
-    reason = given if given is not None and ending != "whole" else ERROR
+    reason = ERROR if given is None or ending in ("whole", "truncated") else given
     code = words[0] if words else _status_of(error)
     return FailedResponse(
         provider,
@@ -85,10 +85,15 @@ def failure_of(response: object, provider: str) -> FailedResponse | None:
     )
 
 
-def is_silent_failure(response: object, provider: str) -> bool:
-    """Return whether a response failed before it said anything."""
+def says_nothing(response: object, provider: str) -> bool:
+    """Return whether a response has neither words nor calls, nor reasoning if it is an answer."""
     failed = failure_of(response, provider)
-    return failed is not None and not failed.says_something
+    if failed is not None:
+        return not failed.says_something
+    members = adapter_of(provider).response_members
+    if not members.said or not _is_response(response, members.said, members.finish_reason):
+        return False
+    return not any(_speaks(value, reasoning_counts=True) for value in _said_in(response))
 
 
 # Errors
@@ -228,9 +233,7 @@ _REASONING: Final = frozenset(
 _REASONING_TYPES: Final = frozenset({"reasoning", "thinking", "redacted_thinking"})
 
 
-def _may_have_failed(
-    response: object, said: tuple[Path, ...], finish_reason: tuple[Path, ...]
-) -> bool:
+def _is_response(response: object, said: tuple[Path, ...], finish_reason: tuple[Path, ...]) -> bool:
     """Return whether it is a response of the provider, and not a message or an item."""
     names = {path[0] for path in (*said, *finish_reason)}
     if isinstance(member(response, "role"), str):

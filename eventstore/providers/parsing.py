@@ -16,7 +16,7 @@ from eventstore.domain.messages import Text
 from eventstore.domain.own_texts import error_of_text
 from eventstore.providers.adapter_protocol import ResultTest
 from eventstore.providers.detection import MESSAGE_LABEL, is_foreign, listed, refuse_foreign
-from eventstore.providers.failed_responses import is_silent_failure
+from eventstore.providers.failed_responses import says_nothing
 from eventstore.providers.finish_reason import finish_reason_of
 from eventstore.providers.json_values import as_text
 from eventstore.providers.model import ParsedItem, ParsedMessage, ParsedResult
@@ -47,7 +47,7 @@ def parse(
     `{"error":"..."}` as its text does, where the provider has no mark for it.
     `is_rejection` returns whether a person refused the call. No message raises an error.
     """
-    given = _without_failures(listed(messages, list_key(name)), name)
+    given = _without_silent(listed(messages, list_key(name)), name)
     return _parsed(given, [plain(message) for message in given], name, is_error, is_rejection)[0]
 
 
@@ -77,16 +77,16 @@ def parse_own_numbered(
     listing = [*listed(messages, list_key(name))]
     for number, message in enumerate(listing):
         refuse_several(message, label.format(number))
-    given = _without_failures(listing, name)
+    given = _without_silent(listing, name)
     taken = [plain(message) for message in given]
     items, numbers = _parsed(given, taken, name, is_error, is_rejection)
     refuse_foreign(taken, items, name, label)
     return items, numbers
 
 
-def _without_failures(messages: Iterable[object], name: str) -> list[object]:
-    """Return messages with None for each response that failed before it said anything."""
-    return [None if is_silent_failure(message, name) else message for message in messages]
+def _without_silent(messages: Iterable[object], name: str) -> list[object]:
+    """Return messages with None for each response that says nothing."""
+    return [None if says_nothing(message, name) else message for message in messages]
 
 
 def _parsed(

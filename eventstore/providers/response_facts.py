@@ -73,7 +73,7 @@ def stated_facts(
         ValueError: `latency` is not a time in seconds.
     """
     responded = priced(model_responded(response, provider, latency=latency), prices)
-    if responded.latency is not None or responded.failed:
+    if responded.latency is not None or failure_of(response, provider) is not None:
         return responded
     if request_of(response) is not None:
         return None

@@ -23,6 +23,7 @@ from eventstore.domain.json_types import JsonObject, JsonValue
 from eventstore.domain.nesting import nests_too_deeply
 from eventstore.providers.failed_responses import error_of_event
 from eventstore.providers.registry import ProviderName, adapter_of
+from eventstore.providers.sdk_objects import member
 
 _BUILT_IN: Final[tuple[str, ...]] = get_args(ProviderName)
 
@@ -88,8 +89,10 @@ class _WithError:
 
     def add(self, event: object) -> None:
         """Take in an event."""
-        self._error = error_of_event(event) or self._error
-        self._response.add(event)
+        error = error_of_event(event)
+        self._error = error or self._error
+        if error is None or member(event, "choices") is not None:
+            self._response.add(event)
 
     def response(self) -> JsonObject | None:
         """Return the response as far as it came, also one that ended and said nothing."""

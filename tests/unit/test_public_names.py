@@ -110,6 +110,7 @@ EVENTSTORE = [
     "Rejected",
     "Replace",
     "Restored",
+    "ResponseFailed",
     "ResultLimits",
     "Retention",
     "RetryClass",
