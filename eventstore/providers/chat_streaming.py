@@ -17,13 +17,16 @@ class StreamedCompletion:
         self._message: JsonObject = {}
         self._calls: list[JsonObject] = []
         self._finish_reason: JsonValue = None
+        self._has_choice = False
 
     @property
     def is_finished(self) -> bool:
-        """Whether a chunk has given the reason for the end, or the tokens of no answer."""
+        """Whether a chunk has given the reason for the end, or they came without an answer."""
         if self._finish_reason is not None:
             return True
-        return "usage" in self._envelope and not self._calls and not any(self.message().values())
+        if self._says_something(self.message()):
+            return False
+        return "usage" in self._envelope or (bool(self._envelope) and not self._has_choice)
 
     @property
     def envelope(self) -> JsonObject:
@@ -42,6 +45,7 @@ class StreamedCompletion:
         for choice in choices if isinstance(choices, list) else ():
             if isinstance(choice, dict):
                 refuse_further("choices", choice.get("index"))
+                self._has_choice = True
                 self._add_choice(choice)
 
     def response(self) -> JsonObject | None:
@@ -49,10 +53,13 @@ class StreamedCompletion:
         message: JsonObject = {"role": "assistant", "content": None, **self.message()}
         if self._calls:
             message["tool_calls"] = self._calls
-        if not self._calls and not any(message[key] for key in message.keys() - {"role"}):
+        if not self._says_something(message):
             return None
         choice = {"index": 0, "message": message, "finish_reason": self._finish_reason}
         return {**self._envelope, "object": "chat.completion", "choices": [choice]}
+
+    def _says_something(self, message: JsonObject) -> bool:
+        return bool(self._calls) or any(message[key] for key in message.keys() - {"role"})
 
     def message(self) -> JsonObject:
         """Return what came of the message, except for its calls."""

@@ -104,9 +104,19 @@ def parse_in_place(
     messages: list[Any], name: str, is_error: ResultTest | None = None
 ) -> tuple[list[ParsedItem], list[int]]:
     """Return the items of messages, and for each the message that it comes from; see `parse`."""
+    if any(map(_is_no_message, messages)):
+        messages = _without_silent(messages, name)
     given = iter(messages)
     known = {*map(type, messages)} == {dict} and is_json([*messages])
     return _parse_json(messages, given, given if known else map(plain, given), name, is_error, None)
+
+
+def _is_no_message(message: object) -> bool:
+    """Return whether it may be a response that says nothing: what has a speaker says something."""
+    return type(message) is dict and "role" not in message and message.get("type") in _UNTYPED
+
+
+_UNTYPED: Final = (None, "error")
 
 
 def _parse_json(

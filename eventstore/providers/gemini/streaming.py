@@ -13,7 +13,6 @@ from eventstore.providers.sdk_objects import plain_event
 
 _SIGNATURES = ("thoughtSignature", "thought_signature")
 _REASONS = ("finishReason", "finish_reason")
-_FEEDBACK = ("promptFeedback", "prompt_feedback")
 _CALLS = ("functionCall", "function_call")
 _TEXT_MEMBERS = frozenset({"text", "thought"})
 
@@ -29,11 +28,10 @@ class Response:
 
     @property
     def is_finished(self) -> bool:
-        """Whether a chunk has given the reason for the end, or says that the prompt was blocked."""
-        if any(self._candidate.get(key) is not None for key in _REASONS):
-            return True
-        feedback: list[JsonValue] = [self._envelope.get(key) for key in _FEEDBACK]
-        return not self._parts and any(isinstance(each, dict) and each for each in feedback)
+        """Whether a chunk has given the reason for the end, or none has a candidate."""
+        if not self._candidate and not self._parts:
+            return bool(self._envelope)
+        return any(self._candidate.get(key) is not None for key in _REASONS)
 
     @property
     def envelope(self) -> JsonObject:

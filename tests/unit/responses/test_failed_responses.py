@@ -457,9 +457,15 @@ def test_the_words_before_an_error_in_a_stream_are_kept_and_marked(
 EMPTY_STREAMS: list[tuple[str, list[dict[str, Any]], str]] = [
     ("gemini", [{"promptFeedback": {"blockReason": "SAFETY"}}], "SAFETY"),
     ("gemini", [{"candidates": [{"finishReason": "SAFETY"}]}], "SAFETY"),
+    ("gemini", [{"candidates": [], "responseId": "g"}], "empty"),
+    ("openai", [{**COMPLETION, "choices": []}], "empty"),
+    ("mistral", [{**COMPLETION, "choices": None}], "empty"),
     (
         "openai",
-        [{**COMPLETION, "choices": []}, {"choices": [], "usage": {"prompt_tokens": 3}}],
+        [
+            {"choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}}]},
+            {"choices": [], "usage": {"prompt_tokens": 3}},
+        ],
         "empty",
     ),
     (
