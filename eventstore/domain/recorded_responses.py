@@ -21,7 +21,6 @@ from __future__ import annotations
 import msgspec
 
 from eventstore.domain.events import ModelResponded
-from eventstore.domain.finish_reasons import EMPTY
 from eventstore.domain.usage import Usage
 
 
@@ -84,11 +83,6 @@ def _new_cost(earlier: Usage, later: Usage | None) -> Usage | None:
     if later is None or later.cost is None or earlier.cost is not None:
         return None
     return Usage(cost=later.cost)
-
-
-def used_nothing(responded: ModelResponded) -> bool:
-    """Return whether a response is an error that names no tokens: the model wrote none."""
-    return responded.failed and responded.usage is None and responded.finish_reason != EMPTY
 
 
 def tokens_agree(one: ModelResponded, other: ModelResponded) -> bool:

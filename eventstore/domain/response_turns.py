@@ -18,6 +18,7 @@ from typing import TypeAlias
 import msgspec
 
 from eventstore.domain.events import Event, MessageAdded, ModelResponded, ToolPending
+from eventstore.domain.finish_reasons import EMPTY
 from eventstore.domain.recorded_responses import is_repeat
 
 _Response: TypeAlias = tuple[int, ModelResponded]
@@ -84,3 +85,8 @@ class ResponseTurns(msgspec.Struct, gc=False, omit_defaults=True):
         """Let no later response belong to the last turn, and none so far to the next one."""
         self.is_closed = True
         self.waiting = None
+
+
+def used_nothing(responded: ModelResponded) -> bool:
+    """Return whether a response is an error that names no tokens: the model wrote none."""
+    return responded.failed and responded.usage is None and responded.finish_reason != EMPTY

@@ -26,8 +26,7 @@ from eventstore.domain.events import (
     UsageLimitBreach,
 )
 from eventstore.domain.finish_reasons import why_not_whole
-from eventstore.domain.recorded_responses import used_nothing
-from eventstore.domain.response_turns import ResponseTurns
+from eventstore.domain.response_turns import ResponseTurns, used_nothing
 from eventstore.domain.usage import Usage
 
 _MICROSECONDS = 1_000_000

@@ -16,7 +16,7 @@ from eventstore.providers.model import TURN_ROLES, ParsedItem, ParsedMessage
 
 
 class _Said(NamedTuple):
-    """A text, or a call with its name; and who says so."""
+    """A text, or a call with its name, and the role that says it."""
 
     role: str
     what: str

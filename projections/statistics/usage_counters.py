@@ -10,8 +10,7 @@ from decimal import Decimal
 import msgspec
 
 from eventstore import ModelResponded, Usage
-from eventstore.domain.recorded_responses import used_nothing
-from eventstore.domain.response_turns import ResponseTurns
+from eventstore.domain.response_turns import ResponseTurns, used_nothing
 from projections.statistics.durations import Durations
 
 

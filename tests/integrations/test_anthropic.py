@@ -267,7 +267,7 @@ REFUSED = {
 def test_a_message_that_failed_is_raised_and_the_next_run_asks_again(
     failure: dict[str, Any], is_async: bool, stream: bool
 ) -> None:
-    """It is no answer, and nobody's words; the SDK raises its own exception at an error."""
+    """The failure is nobody's words; the SDK raises its own exception at an error."""
 
     async def main() -> None:
         async with AsyncEventStore.open("sqlite://") as store:

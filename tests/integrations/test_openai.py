@@ -183,7 +183,7 @@ class FailsFirst(ScriptedAPI):
 def test_a_response_that_failed_is_raised_and_the_next_run_asks_again(
     api: Api, failure: dict[str, Any], reason: str, is_async: bool
 ) -> None:
-    """It is no answer, and nobody's words: a runner without a prompt sends the same request."""
+    """The failure is nobody's words: a runner without a prompt sends the same request."""
 
     async def main() -> None:
         async with AsyncEventStore.open("sqlite://") as store:
@@ -228,6 +228,6 @@ def test_a_stream_that_failed_is_raised(
 
 @BOTH
 def test_an_answer_without_words_is_an_empty_text(chat: Conversation, api: Api) -> None:
-    """And not the words of the user."""
+    """The words of the user are not taken for it."""
     server = ScriptedAPI([Said("")])
     assert api(Ledger(chat, [lost]), server.client(), "7?", model="gpt-5").until_done() == ""

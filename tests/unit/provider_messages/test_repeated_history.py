@@ -33,7 +33,7 @@ def test_the_whole_history_again_is_refused(
     assert chat.version == version
 
 
-def test_what_the_error_names_as_new_is_all_that_is_missing(chat: Conversation) -> None:
+def test_the_messages_that_the_error_names_are_all_that_is_missing(chat: Conversation) -> None:
     """Results that the log has already are known when they come again."""
     chat.record_messages(HISTORY[:4])
     with pytest.raises(ValueError, match=r"messages\[3:\]"):
@@ -43,8 +43,8 @@ def test_what_the_error_names_as_new_is_all_that_is_missing(chat: Conversation) 
     assert str([r.event for r in chat.events()]).count("Done.") == 1
 
 
-def test_it_is_known_however_the_log_came_to_it(chat: Conversation) -> None:
-    """By hand, by `record`, or by an import, also if the log has gone on since."""
+def test_a_history_is_known_however_the_log_came_to_it(chat: Conversation) -> None:
+    """The log may have been written by hand and by `record`, and may have gone on since."""
     chat.add_message("system", "Be brief.")
     chat.add_message("user", "Pay.")
     (call,) = chat.record({"choices": [{"message": HISTORY[2]}]})
@@ -67,7 +67,7 @@ def test_new_messages_are_recorded(chat: Conversation) -> None:
 
 
 def test_an_import_goes_on_as_before(chat: Conversation) -> None:
-    """It is for the whole list each time."""
+    """An import takes the whole list each time."""
     chat.import_messages(HISTORY)
     chat.import_messages([*HISTORY, NEW])
     with pytest.raises(ValueError, match="are in the conversation"):

@@ -280,7 +280,7 @@ def test_an_answer_without_words_is_no_failure(
     assert not any(getattr(r.event, "failed", False) for r in asked.events())
 
 
-def test_what_the_model_had_said_before_an_error_is_kept(asked: Conversation) -> None:
+def test_words_that_came_before_an_error_are_kept(asked: Conversation) -> None:
     """Its words are in the log, and the loop is told all the same; its calls have failed."""
     words = {"type": "message", "role": "assistant", "content": "Let me look."}
     call = {"type": "function_call", "call_id": "c1", "name": "pay", "arguments": "{}"}
@@ -294,7 +294,7 @@ def test_what_the_model_had_said_before_an_error_is_kept(asked: Conversation) ->
 
 
 def test_an_sdk_s_own_objects_are_read_as_their_json_is(store: EventStore) -> None:
-    """Also with members that the SDK does not declare, as gateways add them."""
+    """Members that the SDK does not declare, as gateways add them, are read, too."""
     from anthropic.types import Message
     from google.genai.types import GenerateContentResponse
     from openai.types.chat import ChatCompletion
@@ -509,7 +509,7 @@ def test_a_stream_that_ended_without_a_word_has_failed(
     assert_failed(asked, provider, reason, before)
 
 
-def test_a_loop_that_is_left_is_told_at_the_end_of_the_block(asked: Conversation) -> None:
+def test_a_loop_that_is_left_learns_of_the_failure(asked: Conversation) -> None:
     """The failure is raised once, and the SDK's own exception stands before it."""
 
     def leave() -> None:
@@ -562,7 +562,7 @@ def test_all_streams_that_are_known_have_an_error_here() -> None:
 def test_several_answers_are_refused_with_the_remedy(
     asked: Conversation, provider: Any, body: dict[str, Any], remedy: str
 ) -> None:
-    """Which of them the conversation goes on with, only the host knows."""
+    """Only the host knows with which of them the conversation goes on."""
     with pytest.raises(ValueError, match=remedy):
         asked.record(body, provider)
     with pytest.raises(ValueError, match=r"messages\[0\] has " + remedy):
