@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from contextlib import asynccontextmanager
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
@@ -337,13 +336,13 @@ class AsyncConversation:
 
         return await self.session.run(
             record_messages(
+                self.session.blocking,
                 self.id,
                 messages,
                 provider,
                 is_error,
                 is_rejection,
                 imported=imported,
-                log=partial(self.session.blocking.events, self.id),
             )
         )
 

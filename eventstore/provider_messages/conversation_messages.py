@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -125,13 +124,13 @@ class ConversationMessages:
 
         return self.session.run(
             record_messages(
+                self.session,
                 self.id,
                 messages,
                 provider,
                 is_error,
                 is_rejection,
                 imported=imported,
-                log=partial(self.session.events, self.id),
             )
         )
 

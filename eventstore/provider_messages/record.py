@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -40,12 +40,12 @@ from eventstore.providers.to_events import to_events
 if TYPE_CHECKING:
     from uuid import UUID
 
-    from eventstore.domain.events import Recorded
     from eventstore.domain.json_types import JsonObject
     from eventstore.domain.messages import Part
     from eventstore.domain.tool import Tool
     from eventstore.policies.prices import Prices
     from eventstore.providers.adapter_protocol import ResultTest
+    from eventstore.session import Session
 
 
 def record(  # noqa: PLR0913 - each with a default
@@ -153,6 +153,7 @@ def _of_step(
 
 
 def record_messages(
+    session: Session,
     conversation_id: str,
     messages: Sequence[Any] | JsonObject,
     provider: str,
@@ -160,12 +161,8 @@ def record_messages(
     is_rejection: ResultTest | None = None,
     *,
     imported: bool = True,
-    log: Callable[[], Iterable[Recorded]],
 ) -> Command[list[Tool]]:
-    """Record messages as one append; see `Conversation.record_messages`.
-
-    `log` reads the conversation as it is then.
-    """
+    """Record messages as one append; see `Conversation.record_messages`."""
     given = [*listed(messages, list_key(provider))]
     items, numbers = parse_own_numbered(given, provider, is_error, is_rejection)
     compacted = [without_restorable_native(item, provider) for item in items]
@@ -174,7 +171,7 @@ def record_messages(
 
     def decide(state: ConversationState, look_up: LookUp) -> Sequence[Event]:
         if state.version:
-            refuse_known(items, numbers, log(), conversation_id)
+            refuse_known(items, numbers, session, conversation_id)
         made = to_events(compacted, state, look_up, provider, imported=imported)
         by_message: list[list[Event]] = [[] for _ in given]
         for events, number in zip(made.by_item, numbers, strict=True):

@@ -1,4 +1,4 @@
-"""Whether messages that are given as new ones are the conversation itself, told again. Pure.
+"""Whether messages that are given as new ones are the conversation itself, told again.
 
 The words and the calls are compared, in their order: those of the log from its first event on, and
 those given. They are the conversation if neither differs from the other as far as both go, and what
@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from eventstore.domain.events import MessageAdded, Recorded, ToolPending
 from eventstore.domain.messages import Part, Text
 from eventstore.providers.model import TURN_ROLES, ParsedItem, ParsedMessage
+from eventstore.session import Session
 
 
 class _Said(NamedTuple):
@@ -26,12 +27,13 @@ class _Said(NamedTuple):
 def refuse_known(
     items: Sequence[ParsedItem],
     numbers: Sequence[int],
-    log: Iterable[Recorded],
+    session: Session,
     conversation_id: str,
 ) -> None:
     """Refuse messages that the log has from its first event on.
 
-    `numbers` has for each item the number of its message.
+    `numbers` has for each item the number of its message. What the rules of the store let through
+    is compared, as the log has it.
 
     Raises:
         ValueError: the first ones are the conversation.
@@ -45,7 +47,8 @@ def refuse_known(
             *(_Said("assistant", made.call.name, made.call.arguments) for made in item.calls),
         )
     ]
-    shared = _shared([said for said, _ in given], log)
+    said = (_Said(each.role, *session.covered([each.what, each.arguments])) for each, _ in given)
+    shared = _shared([*said], session.events(conversation_id))
     if not shared:
         return
     known = given[shared - 1][1] + 1

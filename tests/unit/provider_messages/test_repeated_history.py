@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from eventstore import Conversation
+from eventstore import Conversation, EventStore, Redact
 
 CALL = {"id": "c1", "type": "function", "function": {"name": "pay", "arguments": '{"n":1}'}}
 HISTORY: list[dict[str, Any]] = [
@@ -73,3 +75,15 @@ def test_an_import_goes_on_as_before(chat: Conversation) -> None:
     with pytest.raises(ValueError, match="are in the conversation"):
         chat.record_messages([*HISTORY, NEW])
     assert list(chat.tools) == ["c1"]
+
+
+def test_a_history_is_known_as_the_rules_of_the_store_let_it_through(tmp_path: Path) -> None:
+    """The log has other words than those that are given."""
+    with EventStore.open(
+        f"sqlite:///{tmp_path}/a.db", redact=[Redact("ada", re.compile("ada@"))]
+    ) as store:
+        chat = store.conversation("c")
+        history = [{**HISTORY[1], "content": "Write to ada@example.com."}, *HISTORY[2:]]
+        chat.record_messages(history)
+        with pytest.raises(ValueError, match="are in the conversation"):
+            chat.record_messages(history)
