@@ -98,9 +98,9 @@ class ConversationMessages:
     ) -> list[Tool]:
         """Record messages in a provider's form, as one append.
 
-        They are new ones. A list that begins with the whole conversation is refused: a front end
-        that sends the history each time is for `import_messages`. What is in the log already
-        elsewhere is recorded again, its calls under other ids.
+        They are new ones. The conversation itself, told again or continued, is refused: a front end
+        that sends the whole history each time is for `import_messages`. Anything else is recorded
+        again, its calls under other ids.
 
         A call id that the provider repeats is made unique, and a missing one is minted; the
         result gets the same id. A result that answers no call is kept as text. `is_error` is

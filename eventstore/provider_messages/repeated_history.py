@@ -1,8 +1,11 @@
 """Whether messages that are given as new ones are the conversation itself, told again.
 
-The words and the calls are compared, in their order: those of the log from its first event on, and
-those given. They are the conversation if neither differs from the other as far as both go, and what
-they share was answered, or goes on. A user who says one thing twice repeats nothing.
+What was said is compared in its order: that of the log from its first event on, and what is given.
+It is the conversation if neither differs from the other as far as both go, and
+
+- what is given goes on after the end of the log;
+- or both have a call with an id;
+- or both have two messages of the user with an answer between them. One exchange may be repeated.
 """
 
 from __future__ import annotations
@@ -10,18 +13,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+import msgspec
+
+from eventstore.domain.calls import FunctionCall
 from eventstore.domain.events import MessageAdded, Recorded, ToolPending
 from eventstore.domain.messages import Part, Text
 from eventstore.providers.model import TURN_ROLES, ParsedItem, ParsedMessage
 from eventstore.session import Session
 
+_CALL = "call"
+
 
 class _Said(NamedTuple):
-    """A text, or a call with its name, and the role that says it."""
+    """A part of a message, or a call, and the role that says it."""
 
     role: str
-    what: str
-    arguments: Any = None
+    what: Any
 
 
 def refuse_known(
@@ -42,13 +49,10 @@ def refuse_known(
         (said, number)
         for item, number in zip(items, numbers, strict=True)
         if isinstance(item, ParsedMessage)
-        for said in (
-            *_texts(item.role, item.parts),
-            *(_Said("assistant", made.call.name, made.call.arguments) for made in item.calls),
-        )
+        for said in _said_by(item)
     ]
-    said = (_Said(each.role, *session.covered([each.what, each.arguments])) for each, _ in given)
-    shared = _shared([*said], session.events(conversation_id))
+    said = [_Said(each.role, session.covered(each.what)) for each, _ in given]
+    shared = _shared(said, session.events(conversation_id))
     if not shared:
         return
     known = given[shared - 1][1] + 1
@@ -62,29 +66,48 @@ def refuse_known(
 
 def _shared(given: Sequence[_Said], log: Iterable[Recorded]) -> int:
     """Return how much of what is given the log begins with, if it is the conversation; or 0."""
-    shared, is_answered = 0, False
+    shared = 0
     for said in _said_in(log):
         if shared == len(given):
             break
         if said != given[shared]:
             return 0
         shared += 1
-        is_answered = is_answered or said.role == "assistant"
     goes_on = shared < len(given)
-    return shared if goes_on or is_answered else 0
+    return shared if goes_on or _is_one_history(given[:shared]) else 0
+
+
+def _is_one_history(said: Sequence[_Said]) -> bool:
+    """Return whether it has a call, or two messages of the user with an answer between them."""
+    roles = [each.role for each in said]
+    if _CALL in roles:
+        return True
+    answer = next((n for n, role in enumerate(roles) if role == "assistant"), len(roles))
+    return "user" in roles[:answer] and "user" in roles[answer:]
+
+
+def _said_by(item: ParsedMessage) -> Iterator[_Said]:
+    yield from _parts(item.role, item.parts)
+    for made in item.calls:
+        yield _call(made.id, made.call)
 
 
 def _said_in(log: Iterable[Recorded]) -> Iterator[_Said]:
     for recorded in log:
         event = recorded.event
         if type(event) is MessageAdded:
-            yield from _texts(event.role, event.parts)
+            yield from _parts(event.role, event.parts)
         elif type(event) is ToolPending:
-            yield _Said("assistant", event.call.name, event.call.arguments)
+            yield _call(event.provider_call_id, event.call)
 
 
-def _texts(role: str, parts: Iterable[Part]) -> Iterator[_Said]:
+def _call(given: str | None, call: FunctionCall) -> _Said:
+    role = "assistant" if given is None else _CALL
+    return _Said(role, [given, call.name, call.arguments])
+
+
+def _parts(role: str, parts: Iterable[Part]) -> Iterator[_Said]:
     if role != "tool":
         for part in parts:
-            if isinstance(part, Text) and part.text:
-                yield _Said(TURN_ROLES.get(role, role), part.text)
+            if not isinstance(part, Text) or part.text:
+                yield _Said(TURN_ROLES.get(role, role), msgspec.to_builtins(part))

@@ -60,12 +60,18 @@ def test_a_history_is_known_however_the_log_came_to_it(chat: Conversation) -> No
 
 def test_new_messages_are_recorded(chat: Conversation) -> None:
     """A user may say one thing twice, and a request may begin as the first one did."""
-    for _ in range(2):
+    answered = [HISTORY[1], HISTORY[4]]
+    for _ in range(3):
         chat.record_messages([HISTORY[1]])
-    chat.record_messages(HISTORY[2:])
-    chat.record_messages([HISTORY[1], NEW])
-    chat.record_messages([NEW, *HISTORY[1:]])
-    assert len(chat.tools) == 2
+    chat.record_messages([NEW, HISTORY[1]])
+    other = Conversation(chat.session, "other")
+    for _ in range(3):
+        other.record_messages(answered)
+    with pytest.raises(ValueError, match="are in the conversation"):
+        other.record_messages([*answered, *answered])
+    other.record_messages(HISTORY[1:4])
+    other.record_messages([{**HISTORY[2], "content": None}])
+    assert len(other.tools) == 2
 
 
 def test_an_import_goes_on_as_before(chat: Conversation) -> None:
