@@ -22,6 +22,7 @@ from eventstore import (
     UsageLimits,
     recording,
 )
+from eventstore.integrations.recorded_calls import record_response
 from projections import model_history, usage_statistics, why
 
 RESPONSE: dict[str, Any] = {
@@ -546,6 +547,39 @@ def test_all_streams_that_are_known_have_an_error_here() -> None:
     """A provider that is added has its own form."""
     assert {name for name, *_ in ERROR_EVENTS} == {*sse.EVENTS} >= {*more_streams.EVENTS}
     assert {name for name, *_ in FAILED} == {*sse.EVENTS}
+
+
+def test_the_loop_of_the_readme_asks_again_with_the_same_prompt(asked: Conversation) -> None:
+    """A failure is not taken for an answer, and nothing of it is in the next request."""
+    words = {"index": 0, "delta": {"content": "Hello!"}, "finish_reason": "stop"}
+    streams = [[GATEWAY], [{**COMPLETION, "choices": []}], [{**COMPLETION, "choices": [words]}]]
+    prompts, answered = [], False
+    while not answered:
+        prompts.append(prompt(asked, "openai"))
+        try:
+            with recording(iter(streams.pop(0)), asked, "openai") as response:
+                list(response)
+        except ResponseFailed as failed:
+            assert failed.retryable
+            continue
+        answered = not response.tools
+    assert len(prompts) == 3
+    assert len({*prompts}) == 1
+    assert "Hello!" in prompt(asked, "openai")
+
+
+def test_a_framework_tells_its_host_of_a_failure_itself() -> None:
+    """An integration records the failure, and leaves the run to the framework."""
+
+    async def main() -> None:
+        async with AsyncEventStore.open("sqlite://") as store:
+            chat = store.conversation("c")
+            assert await record_response(chat, GATEWAY, "openai", 1.5) == []
+            (event,) = [each.event async for each in chat.events()]
+            assert isinstance(event, ModelResponded)
+            assert (event.failed, event.latency) == (True, 1_500_000)
+
+    asyncio.run(main())
 
 
 # Several answers
