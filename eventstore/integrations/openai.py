@@ -8,7 +8,8 @@
 2. The messages of a request are the log's. A runner without a prompt continues after a
    crash, or after a decision: the open calls that may start run first, then the model is asked.
 3. A call that waits for a decision ends the run, after the other calls of its response.
-4. The calls of a response that was cut off have failed, and the run ends.
+4. The calls of a response that was cut off have failed, and the run ends. A response that failed is
+   recorded, and `ResponseFailed` is raised; a runner without a prompt asks again.
 
 The SDK's own `ResponsesToolRunner` ends at the first error of a tool, and its checkpoints have no
 exception: so the loop is this one.
@@ -259,6 +260,8 @@ class _Loop:
     def last_words(self) -> str | None:
         """Return the text of the last response; None if a call of it waits for a decision."""
         turn = self._calls.turns()[-1]
+        if turn.role != "assistant":  # the response had no words
+            return ""
         tools = self.chat.tools
         if _wait(tools[call.id] for call in turn.calls):
             return None

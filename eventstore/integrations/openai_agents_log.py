@@ -27,6 +27,7 @@ from eventstore.integrations.host_answers import first_seen
 from eventstore.integrations.openai_agents_mcp import RemoteEnds, words_of
 from eventstore.integrations.recorded_calls import (
     AsyncRecordedCalls,
+    record_response,
     shown_text,
     unknown_tool,
     validation_failure,
@@ -92,7 +93,7 @@ class RunLog:
         whole: JsonObject = {"output": output, "usage": _usage(member(response, "usage"))}
         if name is not None:
             whole["id"] = name
-        tools = await self.chat.record(whole, PROVIDER, latency=latency)
+        tools = await record_response(self.chat, whole, PROVIDER, latency)
         for tool in tools:
             if known is not None and tool.call.name not in known:  # the SDK may end the run for it
                 await self.chat.fail(tool.id, unknown_tool(tool.call.name))

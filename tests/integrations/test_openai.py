@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -13,7 +15,17 @@ required("openai.types.responses")
 
 from integrations.openai_transport import ScriptedAPI
 
-from eventstore import Completed, Conversation, Failed, FunctionTool, Pending
+from eventstore import (
+    AsyncEventStore,
+    Completed,
+    Conversation,
+    Failed,
+    FunctionTool,
+    MessageAdded,
+    ModelResponded,
+    Pending,
+    ResponseFailed,
+)
 from eventstore.integrations.openai import Ledger
 
 Api = Callable[..., Any]
@@ -196,3 +208,99 @@ def test_an_mcp_server_of_the_api_waits_for_a_person(chat: Conversation, approve
     answered = server.requests[1]["input"][2]
     assert (answered["approval_request_id"], answered["approve"]) == ("mcpr_1", approved)
     assert approved or "too dear" in answered["reason"]
+
+
+TEXT = "The server is not well."
+FAILURES: list[tuple[Api, dict[str, Any], str]] = [
+    (Ledger.responses, {"error": {"message": TEXT, "code": 502}}, "error: 502"),
+    (
+        Ledger.responses,
+        {
+            "id": "resp_f",
+            "object": "response",
+            "created_at": 1,
+            "model": "gpt-5",
+            "status": "failed",
+            "error": {"code": "server_error", "message": TEXT},
+            "output": [],
+        },
+        "failed: server_error",
+    ),
+    (Ledger.completions, {"error": {"message": TEXT, "code": 502}}, "error: 502"),
+    (Ledger.completions, {"id": "c", "object": "chat.completion", "choices": []}, "empty"),
+]
+
+
+class FailsFirst(ScriptedAPI):
+    """An API that answers the first request with status 200 and a failure."""
+
+    def __init__(self, failure: dict[str, Any], script: list[Said]) -> None:
+        super().__init__(script)
+        self._failure = failure
+
+    def _answer(self, request: Any) -> Any:
+        answer = super()._answer(request)
+        if len(self.requests) > 1:
+            return answer
+        if not self.requests[0].get("stream"):
+            return type(answer)(200, json=self._failure)
+        event = self._failure
+        if event.get("object") == "response":
+            event = {"type": "response.failed", "sequence_number": 1, "response": event}
+        headers = {"content-type": "text/event-stream"}
+        return type(answer)(200, headers=headers, content=f"data: {json.dumps(event)}\n\n")
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize(("api", "failure", "reason"), FAILURES)
+def test_a_response_that_failed_is_raised_and_the_next_run_asks_again(
+    api: Api, failure: dict[str, Any], reason: str, is_async: bool
+) -> None:
+    """The failure is nobody's words: a runner without a prompt sends the same request."""
+
+    async def main() -> None:
+        async with AsyncEventStore.open("sqlite://") as store:
+            chat, server = store.conversation("c"), FailsFirst(failure, [Said(DONE)])
+            client: Any = server.async_client() if is_async else server.client()
+            ledger = Ledger(chat, [lost])
+
+            async def run(*prompt: str) -> Any:
+                runner = api(ledger, client, *prompt, model="gpt-5")
+                if is_async:
+                    return await runner.until_done()
+                return await asyncio.to_thread(runner.until_done)
+
+            with pytest.raises(ResponseFailed) as raised:
+                await run("7?")
+            assert raised.value.reason == reason
+            said, failed = [each.event async for each in chat.events()]
+            assert isinstance(said, MessageAdded)
+            assert isinstance(failed, ModelResponded)
+            assert (failed.failed, failed.finish_reason) == (True, reason)
+            assert await run() == DONE
+            assert server.requests[0] == server.requests[1]
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(("api", "failure", "reason"), FAILURES)
+def test_a_stream_that_failed_is_raised(
+    chat: Conversation, api: Api, failure: dict[str, Any], reason: str
+) -> None:
+    """By the SDK, which knows some errors itself, or by the runner."""
+    server = FailsFirst(failure, [Said(DONE)])
+    ledger = Ledger(chat, [lost])
+    if reason == "empty":  # a stream without a word may be cut off: nothing is known of it
+        return
+    with pytest.raises(Exception, match=TEXT):
+        api(ledger, server.client(), "7?", model="gpt-5", stream=True).until_done()
+    assert api(ledger, server.client(), model="gpt-5", stream=True).until_done() == DONE
+    first, second = server.requests
+    assert first == second
+
+
+@BOTH
+def test_an_answer_without_words_is_an_empty_text(chat: Conversation, api: Api) -> None:
+    """The words of the user are not taken for it."""
+    server = ScriptedAPI([Said("")])
+    assert api(Ledger(chat, [lost]), server.client(), "7?", model="gpt-5").until_done() == ""

@@ -43,6 +43,7 @@ class MistralAdapter(chat.ChatCompletionsAdapter):
     client_members = ClientMembers(added=frozenset({"parsed"}))
     response_members = ResponseMembers(
         finish_reason=(("choices", "finish_reason"), ("finish_reason",)),
+        said=(("choices", "message"),),
         input=(("usage", "prompt_tokens"),),
         output=(("usage", "completion_tokens"),),
         cached=(("usage", "prompt_tokens_details", "cached_tokens"),),

@@ -74,6 +74,7 @@ class OpenAIResponsesAdapter(ProviderAdapter):
     client_members = ClientMembers(added=CLIENT_MEMBERS, renamed=RENAMED)
     response_members = ResponseMembers(
         finish_reason=(("incomplete_details", "reason"), ("status",)),
+        said=(("output",),),
         input=(("usage", "input_tokens"),),
         output=(("usage", "output_tokens"),),
         cached=(("usage", "input_tokens_details", "cached_tokens"),),

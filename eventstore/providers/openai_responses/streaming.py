@@ -11,6 +11,7 @@ from eventstore.providers.sdk_objects import member, plain_event
 
 _ENDS = ("response.completed", "response.incomplete")
 _BEGINS = ("response.created", "response.in_progress", "response.queued", "response.failed")
+_FAILED = ("failed", "cancelled")
 _TEXTS = {"response.output_text.delta": "text", "response.refusal.delta": "refusal"}
 _ARGUMENTS = {
     "response.function_call_arguments.delta": "arguments",
@@ -40,6 +41,11 @@ class Response:
         """Whether the event with the whole response came; one that failed is not whole."""
         return self._whole is not None
 
+    @property
+    def envelope(self) -> JsonObject:
+        """A response that says nothing."""
+        return {**self._envelope, "output": []}
+
     def add(self, event: object) -> None:
         """Take in an event of the stream."""
         kind = member(event, "type")
@@ -64,6 +70,8 @@ class Response:
             for index, item in sorted(self._items.items())
             if index in self._done or _shows_something(item)
         ]
+        if not items and self._envelope.get("status") in _FAILED:
+            return self._envelope
         return {**self._envelope, "output": items} if items else None
 
     def _add_to_item(self, index: int, kind: str, event: JsonObject) -> None:
