@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
+from eventstore.providers.bedrock.shapes import FORMATS
 from eventstore.providers.rules_reader import (
     Members,
     list_or_empty,
@@ -91,6 +92,16 @@ class History:
         self.calls = [block for block in self.blocks if block.kind == "toolUse"]
         self.results = [block for block in self.blocks if block.kind == "toolResult"]
         self.turns = list(_turns(self.messages))
+
+    def shown(self) -> Iterator[Block]:
+        """Yield the blocks of messages and of client results that show or play something."""
+        for block in self.blocks:
+            if block.kind in FORMATS:
+                yield block
+            elif block.kind == "toolResult" and block.is_paired:
+                place, path = f"{block.place}.toolResult", f"{block.path}.toolResult"
+                inner = blocks_of(f"{place}.content", f"{path}.content", block.body.get("content"))
+                yield from (each for each in inner if each.kind in FORMATS)
 
 
 def _message(index: int, message: object) -> Message:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from base64 import b64decode, b64encode
 from collections.abc import Iterator, Sequence
 from typing import Final, TypeGuard
@@ -330,5 +331,13 @@ _OF_USERS = frozenset({"image", "document", "video"})
 _OF_ASSISTANTS = frozenset({"reasoningContent"})
 
 
+def legal_id(text: str, most: int = MAX_ID) -> str:
+    """Return an id that the service takes, with points and colons, otherwise a legal one."""
+    return text if len(text) <= most and _ID.fullmatch(text) else sanitized(text, most)
+
+
+_ID = re.compile(r"[a-zA-Z0-9_.:-]+")
+
+
 def _is_legal_id(call_id: object) -> bool:
-    return isinstance(call_id, str) and sanitized(call_id, MAX_ID) == call_id
+    return isinstance(call_id, str) and legal_id(call_id) == call_id

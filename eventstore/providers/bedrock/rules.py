@@ -1,13 +1,13 @@
-"""The rules of Amazon Bedrock's Converse, BE01 to BE06.
+"""The rules of Amazon Bedrock's Converse, BE01 to BE07.
 
 The service merges neighbouring assistant messages before it pairs calls with results, but wants
 all results of a turn in one message. Calls of the service's own tools (`server_tool_use`) and their
 results stand inside one assistant turn, and are not paired.
 
-A star after a code marks the part of the rule that only some refuse: a model, an older service
-model, or a literal reading of the documentation. The service was seen to answer blank and empty
-results (except errors), some models refuse JSON that is not an object, and since 2026 the service
-model accepts `.` and `:` in ids.
+A star after a code marks the part of the rule that only some refuse: a model, or a literal reading
+of the documentation. The service was seen to answer blank and empty results (except errors), and
+some models refuse JSON that is not an object. Since 2026 ids may hold `.` and `:`. How many images
+a message may hold is a matter of the model: the pages of the service contradict each other.
 
 A fault without a row of its own in the table is reported under the nearest one:
 
@@ -21,6 +21,7 @@ A fault without a row of its own in the table is reported under the nearest one:
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from eventstore.providers.bedrock.history import (
@@ -31,7 +32,12 @@ from eventstore.providers.bedrock.history import (
     Turn,
     blocks_of,
 )
-from eventstore.providers.bedrock.shapes import BLOCKS, GEMINI_MEMBERS
+from eventstore.providers.bedrock.shapes import (
+    BLOCKS,
+    FORMATS,
+    GEMINI_MEMBERS,
+    MAX_DOCUMENTS,
+)
 from eventstore.providers.rules_reader import (
     apply_checks,
     is_list,
@@ -41,6 +47,7 @@ from eventstore.providers.rules_reader import (
     quoted,
     readable,
     repeated,
+    text_or_none,
 )
 from eventstore.providers.shapes import misshapen
 
@@ -65,7 +72,7 @@ RULES: Final[dict[str, Rule]] = {
         "{detail}",
         (
             "begin with a user message, give call and result the same id of 1 to 64 characters "
-            "of [a-zA-Z0-9_-], and each tool such a name"
+            "of [a-zA-Z0-9_.:-], and each tool a name of 1 to 64 characters of [a-zA-Z0-9_-]"
         ),
     ),
     "BE03**": (
@@ -76,10 +83,7 @@ RULES: Final[dict[str, Rule]] = {
     "BE03*": (
         "strict",
         "{detail}",
-        (
-            "replace every other character than [a-zA-Z0-9_-] in the same way on call and result, "
-            "and send system text as the `system` parameter"
-        ),
+        "send system text as the `system` parameter",
     ),
     "BE04": (
         "hard",
@@ -95,6 +99,19 @@ RULES: Final[dict[str, Rule]] = {
         "strict",
         "{path}: all content must be text if the status is error.",
         "show what an error shows beside its text behind the results",
+    ),
+    "BE07": (
+        "hard",
+        "{detail}",
+        (
+            "give each document a name of its own, of letters, digits, single spaces, hyphens, "
+            "parentheses and square brackets, and a format that Converse knows; send 5 at most"
+        ),
+    ),
+    "BE07*": (
+        "strict",
+        "{detail}",
+        "put the cache point before the document, and let no two names differ in case alone",
     ),
 }
 """Code to level, the service's words and the remedy."""
@@ -114,7 +131,8 @@ _LATE_POINT: Final = (
     "and try again."
 )
 _ID: Final = re.compile(r"[a-zA-Z0-9_.:-]{1,64}")
-_NAME_OR_OLD_ID: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_DOCUMENT_NAME: Final = re.compile(r"[a-zA-Z0-9 ()\[\]-]{1,200}")
 
 
 def findings(messages: object) -> Iterator[Finding]:
@@ -328,7 +346,7 @@ def _illegal(history: History) -> Iterator[Fault]:
             )
     for call in history.calls:
         name = call.body.get("name")
-        if not isinstance(name, str) or not _NAME_OR_OLD_ID.fullmatch(name):
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
             yield (
                 f"{call.place}.toolUse.name",
                 (
@@ -338,21 +356,11 @@ def _illegal(history: History) -> Iterator[Fault]:
             )
 
 
-def _newly_legal(history: History) -> Iterator[Fault]:
-    """Check BE03*: no `.` or `:` in ids and no system message: older service models refuse them."""
+def _inner_system(history: History) -> Iterator[Fault]:
+    """Check BE03*: no system message, which older service models refuse."""
     for message in history.messages:
         if message.role == "system" and not _changes_tools(message):
             yield f"{message.place}.role", f"{message.path}.role must be user or assistant."
-    for block in (*history.calls, *history.results):
-        key = block.key
-        if isinstance(key, str) and _ID.fullmatch(key) and not _NAME_OR_OLD_ID.fullmatch(key):
-            yield (
-                f"{block.place}.{block.kind}.toolUseId",
-                (
-                    f"{block.path}.{block.kind}.toolUseId must be of [a-zA-Z0-9_-], "
-                    f"but is {listed([key])}."
-                ),
-            )
 
 
 def _tool_changes(history: History) -> Iterator[Fault]:
@@ -386,6 +394,62 @@ def _errors_that_show(history: History) -> Iterator[Fault]:
             yield f"{place}.content", ""
 
 
+def _shown_wrongly(history: History) -> Iterator[Fault]:
+    """Check BE07: formats are known, and documents few, with legal names of their own."""
+    names: set[str] = set()
+    count = 0
+    for block in history.shown():
+        kind, place = block.kind or "", f"{block.place}.{block.kind}"
+        given = block.body.get("format")
+        if "format" in block.body and given not in FORMATS[kind]:
+            known = ", ".join(sorted(FORMATS[kind]))
+            yield (
+                f"{place}.format",
+                f"{block.path}.{kind}.format must be one of {known}, but is {quoted(given)}.",
+            )
+        if kind != "document":
+            continue
+        count += 1
+        if count > MAX_DOCUMENTS:
+            yield place, f"You can't include more than {MAX_DOCUMENTS} documents in a request."
+        name = text_or_none(block.body.get("name"))
+        if name is None:
+            continue
+        if not _DOCUMENT_NAME.fullmatch(name) or "  " in name:
+            yield (
+                f"{place}.name",
+                (
+                    f"{block.path}.document.name holds letters, digits, single spaces, hyphens, "
+                    f"parentheses and square brackets, but is {quoted(name)}."
+                ),
+            )
+        elif name in names:
+            yield (
+                f"{place}.name",
+                f"Messages can't contain duplicate document names: {readable(name)} comes twice.",
+            )
+        names.add(name)
+
+
+def _shown_doubtfully(history: History) -> Iterator[Fault]:
+    """Check BE07*: no cache point follows text that the service extracts; names differ in words."""
+    for message in history.messages:
+        for before, block in pairwise(message.blocks):
+            form = before.body.get("format", "pdf")
+            if block.kind == "cachePoint" and before.kind == "document" and form != "pdf":
+                yield block.place, f"{block.path}.type: Field required"
+    names: dict[str, str] = {}
+    for block in history.shown():
+        name = text_or_none(block.body.get("name"))
+        if block.kind == "document" and name is not None:
+            other = names.setdefault(name.casefold(), name)
+            if other != name:
+                yield (
+                    f"{block.place}.document.name",
+                    f"Messages can't contain duplicate document names: {readable(name)}.",
+                )
+
+
 def _prefill(history: History) -> Iterator[Fault]:
     """Check BE05: the last message is not the assistant's, except one that waits for results."""
     for message in history.messages[-1:]:
@@ -406,9 +470,11 @@ _CHECKS: Final[dict[str, Callable[[History], Iterator[Fault]]]] = {
     "BE02": _malformed,
     "BE02*": _blank_results,
     "BE03": _illegal,
-    "BE03*": _newly_legal,
+    "BE03*": _inner_system,
     "BE03**": _tool_changes,
     "BE04": _cache_points,
     "BE05": _prefill,
     "BE06": _errors_that_show,
+    "BE07": _shown_wrongly,
+    "BE07*": _shown_doubtfully,
 }
