@@ -144,10 +144,7 @@ def test_an_id_of_the_services_own_pattern_stays(chat: Conversation, call_id: st
     call = {"toolUse": {"toolUseId": call_id, "name": "f", "input": {}}}
     given = [
         user(TEXT),
-        {
-            "role": "assistant",
-            "content": [{"toolUse": {"toolUseId": call_id, "name": "f", "input": {}}}],
-        },
+        {"role": "assistant", "content": [call]},
         user({"toolResult": {"toolUseId": call_id, "content": [TEXT]}}),
     ]
     assert mended(chat, *given) == (given, [])
