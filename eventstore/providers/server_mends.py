@@ -83,8 +83,8 @@ def _shorten_ids(messages: list[JsonObject], changes: list[Change]) -> None:
     """Give call and result the same id of 9 letters and digits."""
     for message in messages:
         calls: JsonValue = message.get("tool_calls")
-        held = [(call, "id") for call in calls] if isinstance(calls, list) else []
-        for holder, key in (*held, (message, "tool_call_id")):
+        asked = [members_of(call) for call in calls] if isinstance(calls, list) else []
+        for holder, key in (*((call, "id") for call in asked), (message, "tool_call_id")):
             given: JsonValue = holder.get(key)
             made = nine_characters(given) if isinstance(given, str) else given
             if made != given:

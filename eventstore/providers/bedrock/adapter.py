@@ -29,6 +29,7 @@ from eventstore.providers.bedrock.reading import (
     legal_id,
     shown_media,
 )
+from eventstore.providers.bedrock.server_calls import leave_out_open_server_calls
 from eventstore.providers.bedrock.writing import (
     PORTABLE,
     RESULTS_KEY,
@@ -115,6 +116,7 @@ class BedrockAdapter(ProviderAdapter):
                 add_user(messages, turn, changes)
             if shown:
                 messages.append(results_message(turn, shown, changes))
+        leave_out_open_server_calls(messages, changes)
         settle_media(messages, changes)
         for message in messages:
             kinds = {kind for block in message["content"] for kind in block}

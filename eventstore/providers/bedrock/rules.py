@@ -37,6 +37,7 @@ from eventstore.providers.bedrock.shapes import (
     FORMATS,
     GEMINI_MEMBERS,
     MAX_DOCUMENTS,
+    UNREAD,
 )
 from eventstore.providers.rules_reader import (
     apply_checks,
@@ -202,6 +203,8 @@ def _split_calls(history: History) -> Iterator[Fault]:
             if isinstance(call.key, str) and call.key in former:
                 yield call.place, f"Duplicate toolUseId {listed([call.key])} at {call.path}."
         former |= {call.key for call in turn.calls}
+        if turn.after.path:
+            yield from _open_server_calls(turn)
         for message in turn.messages[:-1]:
             calls = message.paired("toolUse")
             if calls:
@@ -213,6 +216,21 @@ def _split_calls(history: History) -> Iterator[Fault]:
                         f"Ids: {ids}"
                     ),
                 )
+
+
+def _open_server_calls(turn: Turn) -> Iterator[Fault]:
+    """Yield the calls of the service's own that have no result, and results that have no call."""
+    own = [
+        block
+        for message in turn.messages
+        for block in message.blocks
+        if block.kind in ROLE_OF_BLOCK and not block.is_paired
+    ]
+    asked = {block.key for block in own if block.kind == "toolUse"}
+    answered = {block.key for block in own if block.kind == "toolResult"}
+    for block in own:
+        if block.key not in asked & answered:
+            yield block.place, f"{block.path}: a call of the service stands with its result."
 
 
 def _malformed(history: History) -> Iterator[Fault]:
@@ -270,7 +288,7 @@ def _malformed_block(block: Block) -> Iterator[Fault]:
         yield block.place, f"{block.path} must be a ContentBlock, but is {quoted(block.raw)}."
     elif block.kind == "text" and not isinstance(block.value, str):
         yield block.place, f"{block.path}.text must be a string, but is {quoted(block.value)}."
-    elif block.kind in GEMINI_MEMBERS:
+    elif block.kind in GEMINI_MEMBERS or block.kind == UNREAD:
         yield block.place, f"Unknown parameter in {block.path}: {block.kind!r}."
     elif len(members_of(block.raw)) > 1:
         yield block.place, f"{block.path} is a union: one of its members must be set, not more."

@@ -16,6 +16,8 @@ from eventstore.providers.bedrock.reading import (
     decoded,
     is_accepted_from,
     is_client_block,
+    is_of_service,
+    is_well_formed_block,
     object_with_bytes,
     parts_of,
     with_bytes,
@@ -195,6 +197,9 @@ def _block(part: Part, changes: list[Change], role: str) -> JsonObject | None:
         return _image_block(part, changes)
     if isinstance(part, Document):
         return _document_block(part, changes)
+    if part.provider == NAME and is_of_service(part.data) and not is_well_formed_block(part.data):
+        changes.append(Change("dropped", "BE02", "a block of the service's own is not whole"))
+        return None
     if part.provider == NAME and is_accepted_from(part.data, role):
         return object_with_bytes(part.data)
     text = foreign_text(part, changes)
