@@ -61,6 +61,8 @@ from projections.projection import NO_CALL_ID, TOOL_EVENTS
 from projections.redactions import ReadMarkers
 
 _ANSWERS = frozenset({ToolCompleted, ToolFailed, ToolRejected})
+_FORM = "it was not in its provider's form"
+_LATE = "the result did not follow its call: moved after it"
 
 
 def model_history(  # noqa: PLR0913 - each with a default
@@ -158,6 +160,7 @@ class History:
         self.conversation_id: str | None = None
         self.repairs: list[Repair] = []
         self._entries: list[Entry] = []
+        self._last: Entry | None = None  # the last message, or turn, that is no result
         self._turns: dict[int, Entry] = {}
         self._calls: dict[str, LoggedCall] = {}
         self._said: dict[int, Entry] = {}  # by the versions of messages and of misplaced results
@@ -232,6 +235,8 @@ class History:
             self._keep_results_message(version, event)
             if not event.parts:
                 return
+        if event.native is not None and not event.exact:
+            self._add_repair("rewritten", "form", _FORM, None, version)
         if type(event.native) is list and not self._has_references:
             self._has_references = references_server_call(event.parts)
         if event.role == "assistant" and event.turn is not None and event.turn in self._turns:
@@ -244,7 +249,9 @@ class History:
             return
         entry = self._said[version] = Entry(event.role, event, version)
         self._entries.append(entry)
-        if event.role == "tool":
+        if event.role != "tool":
+            self._last = entry
+        else:
             entry.is_continued = self._is_continued
             entry.may_be_server_call = (
                 self._has_references and event.provider is not None and bool(event.call_id)
@@ -288,7 +295,7 @@ class History:
         call = self._calls[call_id] = LoggedCall(tool, [version], event.imported)
         entry = None if event.turn is None else self._turns.get(event.turn)
         if entry is None:
-            entry = Entry("assistant", None, version)
+            entry = self._last = Entry("assistant", None, version)
             self._entries.append(entry)
             self._trace.begin_turn(version)
             if event.turn is not None:
@@ -322,6 +329,8 @@ class History:
         call.tool = tool
         if type(event) in _ANSWERS:
             call.answer = event
+            if event.native is not None and self._entry_of_call[event.call_id] is not self._last:
+                self._add_repair("moved", "late-result", _LATE, event.call_id, version)
         elif type(event) is not ToolApproved:
             call.answer = None
 
@@ -348,6 +357,10 @@ class History:
             entry.misplaced_result = (Text(orphan_text(event.call_id, text)), *others)
             self._entries.append(entry)
         self._add_repair(what, "transition", str(error), event.call_id, version)
+
+    def forget_repairs(self, rules: Collection[str]) -> None:
+        """Leave out the repairs that are made by these rules: the caller names them itself."""
+        self.repairs = [repair for repair in self.repairs if repair.rule not in rules]
 
     def _add_repair(
         self, what: str, rule: str, why: str, call_id: str | None, version: int
