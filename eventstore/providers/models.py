@@ -175,9 +175,10 @@ FACTS: Final = (
     ),
     ModelFact(
         provider="gemini",
-        says="Several contents of one role, and text beside responses, are answered",
+        says="Several contents of one role, text beside responses, and one content without a role "
+        "are answered",
         source="https://github.com/anomalyco/opencode/issues/43479",
-        tolerates=("GE03*", "GE08"),
+        tolerates=("GE03*", "GE07*", "GE08"),
     ),
     ModelFact(
         provider="gemini",

@@ -401,7 +401,7 @@ class _Writer:
                 return False
             if not slot.settled_here:
                 self._found(number, _FAILED, slot.id)
-                events.append(self._failed.pop(slot.id, None) or _told(slot))
+                events.append(self._failed.get(slot.id) or _failure_as_text(slot))
         if slot.item < min(number, self._last):
             self._found(number, _MOVED, slot.id)
         slot.text, slot.error = item.text, error
@@ -477,6 +477,6 @@ class _Writer:
         self.findings.append(Finding(number, *finding, call_id))
 
 
-def _told(slot: Slot) -> MessageAdded:
+def _failure_as_text(slot: Slot) -> MessageAdded:
     """Return as text how a call of the log had failed."""
     return MessageAdded("tool", (Text(slot.shown or slot.text or ""),), call_id=slot.id)

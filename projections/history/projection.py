@@ -235,7 +235,7 @@ class History:
             self._keep_results_message(version, event)
             if not event.parts:
                 return
-        if event.native is not None and not event.exact:
+        if event.native is not None and not event.exact and event.role != "tool":
             self._add_repair("rewritten", "form", _FORM, None, version)
         if type(event.native) is list and not self._has_references:
             self._has_references = references_server_call(event.parts)
@@ -329,7 +329,8 @@ class History:
         call.tool = tool
         if type(event) in _ANSWERS:
             call.answer = event
-            if event.native is not None and self._entry_of_call[event.call_id] is not self._last:
+            turn = self._entry_of_call[event.call_id]
+            if turn is not self._last and _came_as_message(event, turn):
                 self._add_repair("moved", "late-result", _LATE, event.call_id, version)
         elif type(event) is not ToolApproved:
             call.answer = None
@@ -413,6 +414,14 @@ class History:
     def last_view(self, options: HistoryOptions) -> ModelHistory:
         """Return what the model sees, and keep nothing of it for a next view; see `view`."""
         return history_to_show(self._entries, self.repairs, options, self._trace.copy(), None)
+
+
+def _came_as_message(event: ToolCompleted | ToolFailed | ToolRejected, turn: Entry) -> bool:
+    """Return whether a result came with a provider's messages: no attempt made it here."""
+    if event.native is not None:
+        return True
+    is_recorded = turn.message is not None and turn.message.provider is not None
+    return is_recorded and type(event) is ToolCompleted and not (event.attempt or event.synthetic)
 
 
 _HISTORIES: Final = KeptFolds(History)

@@ -15,7 +15,7 @@ from eventstore.providers.model import Change
 _MAX_NAME: Final = 200
 _NAME: Final = re.compile(rf"(?!.*  )[a-zA-Z0-9 ()\[\]-]{{1,{_MAX_NAME}}}")
 _ILLEGAL: Final = re.compile(r"[^a-zA-Z0-9()\[\]-]+")
-_OTHER_SPELLINGS: Final = {"jpg": "jpeg", "htm": "html", "markdown": "md", "text": "txt"}
+_OTHER_SPELLINGS: Final = {"jpg": "jpeg", "htm": "html", "markdown": "md", "plain": "txt"}
 
 
 def settle_media(messages: list[JsonObject], changes: list[Change]) -> None:
@@ -30,6 +30,8 @@ def settle_media(messages: list[JsonObject], changes: list[Change]) -> None:
     for blocks, place, kind in shown:
         body: JsonObject = blocks[place][kind]
         given: JsonValue = body.get("format")
+        if kind != "document" and _subtype(given) in FORMATS[kind]:
+            continue  # the service was seen to take a media type
         form = None if given is None else _known_format(given, FORMATS[kind])
         if form is None and given is not None:
             why = f"Converse knows no {kind} of the format {as_text(given)!r}"
@@ -44,7 +46,7 @@ def settle_media(messages: list[JsonObject], changes: list[Change]) -> None:
                 _name(body, used, changes)
             continue
         changes.append(Change("wrapped", kind, f"{why}: a line tells of it"))
-        blocks[place] = {"text": _told(body, kind)}
+        blocks[place] = {"text": _line_of(body, kind)}
 
 
 def _shown(blocks: list[JsonObject]) -> Iterator[tuple[list[JsonObject], int, str]]:
@@ -59,9 +61,14 @@ def _shown(blocks: list[JsonObject]) -> Iterator[tuple[list[JsonObject], int, st
 
 def _known_format(given: JsonValue, known: Collection[str]) -> str | None:
     """Return a format as Converse writes it; None if it knows none such."""
-    plain = given.lower().removeprefix(".") if isinstance(given, str) else ""
+    plain = _subtype(given).lower().removeprefix(".")
     plain = _OTHER_SPELLINGS.get(plain, plain)
     return plain if plain in known else None
+
+
+def _subtype(form: JsonValue) -> str:
+    """Return a format, of a media type what stands behind its slash."""
+    return form.rpartition("/")[2] if isinstance(form, str) else ""
 
 
 def _name(document: JsonObject, used: set[str], changes: list[Change]) -> None:
@@ -85,7 +92,7 @@ def _legal(given: str, form: JsonValue) -> str:
     return _ILLEGAL.sub(" ", stem).strip()[:_MAX_NAME].rstrip() or "document"
 
 
-def _told(body: JsonObject, kind: str) -> str:
+def _line_of(body: JsonObject, kind: str) -> str:
     """Return the line for what cannot be shown, with the words of a document that is a text."""
     name, form = as_text(body.get("name")), as_text(body.get("format"))
     label = f"[{kind}{' ' if name else ''}{name}{f', format {form}' if form else ''}]"

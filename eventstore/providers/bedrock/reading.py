@@ -15,7 +15,7 @@ from eventstore.providers.adapter_protocol import (
 from eventstore.providers.bedrock.shapes import BLOCKS, GEMINI_MEMBERS, UNREAD
 from eventstore.providers.call_arguments import function_call
 from eventstore.providers.identifiers import sanitized
-from eventstore.providers.json_values import as_text, copy, in_order_of
+from eventstore.providers.json_values import as_text, copy, in_order_of, members_of
 from eventstore.providers.media import plain_image
 from eventstore.providers.model import (
     TURN_ROLES,
@@ -185,7 +185,9 @@ def _message(
         else:
             parts.extend(parts_of(block))
     well_formed = well_formed and all(
-        is_well_formed_block(block) and is_accepted_from(block, native["role"]) for block in blocks
+        (is_well_formed_block(block) and is_accepted_from(block, native["role"]))
+        or _is_separator(blocks, place)
+        for place, block in enumerate(blocks)
     )
     if parts or calls or (result_count and well_formed):
         yield ParsedMessage(
@@ -323,6 +325,13 @@ def is_well_formed_block(block: JsonValue) -> TypeGuard[JsonObject]:
     # The service alone writes the ids of the tools that it runs.
     legal = is_client_block(block, kind) or _is_legal_id(body.get("toolUseId"))
     return legal and (_is_well_formed_call if kind == "toolUse" else _is_well_formed_result)(body)
+
+
+def _is_separator(blocks: Sequence[JsonValue], place: int) -> bool:
+    """Return whether a blank text parts a document from a cache point, which the service takes."""
+    near = [members_of(block) for block in blocks[max(place - 1, 0) : place + 2]]
+    kinds = [next(iter(each), None) for each in near]
+    return kinds == ["document", "text", "cachePoint"] and near[1] not in ({"text": ""}, {})
 
 
 def is_of_service(block: JsonObject) -> bool:

@@ -21,7 +21,6 @@ A fault without a row of its own in the table is reported under the nearest one:
 from __future__ import annotations
 
 import re
-from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from eventstore.providers.bedrock.history import (
@@ -34,11 +33,10 @@ from eventstore.providers.bedrock.history import (
 )
 from eventstore.providers.bedrock.shapes import (
     BLOCKS,
-    FORMATS,
     GEMINI_MEMBERS,
-    MAX_DOCUMENTS,
     UNREAD,
 )
+from eventstore.providers.bedrock.shown_rules import check_shown, check_shown_strictly
 from eventstore.providers.rules_reader import (
     apply_checks,
     is_list,
@@ -48,7 +46,6 @@ from eventstore.providers.rules_reader import (
     quoted,
     readable,
     repeated,
-    text_or_none,
 )
 from eventstore.providers.shapes import misshapen
 
@@ -133,7 +130,6 @@ _LATE_POINT: Final = (
 )
 _ID: Final = re.compile(r"[a-zA-Z0-9_.:-]{1,64}")
 _NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
-_DOCUMENT_NAME: Final = re.compile(r"[a-zA-Z0-9 ()\[\]-]{1,200}")
 
 
 def findings(messages: object) -> Iterator[Finding]:
@@ -252,9 +248,8 @@ def _malformed(history: History) -> Iterator[Fault]:
         kinds = {block.kind for block in message.blocks}
         if "document" in kinds and "text" not in kinds:
             yield place, f"{message.path}: A text block must be included when using documents."
-    for block in history.blocks:
-        yield from _malformed_block(block)
-        yield from _misplaced_block(block)
+    for message in history.messages:
+        yield from _malformed_blocks(message)
     for call in history.calls:
         if not is_object(call.body.get("input")):
             yield (
@@ -263,6 +258,20 @@ def _malformed(history: History) -> Iterator[Fault]:
             )
     for result in history.results:
         yield from _malformed_result(result)
+
+
+def _malformed_blocks(message: Message) -> Iterator[Fault]:
+    near = zip((None, *message.blocks), message.blocks, (*message.blocks[1:], None), strict=False)
+    for before, block, after in near:
+        yield from _malformed_block(block)
+        if not _is_separator(before, block, after):
+            yield from _misplaced_block(block)
+
+
+def _is_separator(before: Block | None, block: Block, after: Block | None) -> bool:
+    """Return whether a blank text parts a document from a cache point, which the service takes."""
+    kinds = (before and before.kind, block.kind, after and after.kind)
+    return kinds == ("document", "text", "cachePoint") and bool(block.value)
 
 
 def _misplaced_block(block: Block) -> Iterator[Fault]:
@@ -412,62 +421,6 @@ def _errors_that_show(history: History) -> Iterator[Fault]:
             yield f"{place}.content", ""
 
 
-def _shown_wrongly(history: History) -> Iterator[Fault]:
-    """Check BE07: formats are known, and documents few, with legal names of their own."""
-    names: set[str] = set()
-    count = 0
-    for block in history.shown():
-        kind, place = block.kind or "", f"{block.place}.{block.kind}"
-        given = block.body.get("format")
-        if "format" in block.body and given not in FORMATS[kind]:
-            known = ", ".join(sorted(FORMATS[kind]))
-            yield (
-                f"{place}.format",
-                f"{block.path}.{kind}.format must be one of {known}, but is {quoted(given)}.",
-            )
-        if kind != "document":
-            continue
-        count += 1
-        if count > MAX_DOCUMENTS:
-            yield place, f"You can't include more than {MAX_DOCUMENTS} documents in a request."
-        name = text_or_none(block.body.get("name"))
-        if name is None:
-            continue
-        if not _DOCUMENT_NAME.fullmatch(name) or "  " in name:
-            yield (
-                f"{place}.name",
-                (
-                    f"{block.path}.document.name holds letters, digits, single spaces, hyphens, "
-                    f"parentheses and square brackets, but is {quoted(name)}."
-                ),
-            )
-        elif name in names:
-            yield (
-                f"{place}.name",
-                f"Messages can't contain duplicate document names: {readable(name)} comes twice.",
-            )
-        names.add(name)
-
-
-def _shown_doubtfully(history: History) -> Iterator[Fault]:
-    """Check BE07*: no cache point follows text that the service extracts; names differ in words."""
-    for message in history.messages:
-        for before, block in pairwise(message.blocks):
-            form = before.body.get("format", "pdf")
-            if block.kind == "cachePoint" and before.kind == "document" and form != "pdf":
-                yield block.place, f"{block.path}.type: Field required"
-    names: dict[str, str] = {}
-    for block in history.shown():
-        name = text_or_none(block.body.get("name"))
-        if block.kind == "document" and name is not None:
-            other = names.setdefault(name.casefold(), name)
-            if other != name:
-                yield (
-                    f"{block.place}.document.name",
-                    f"Messages can't contain duplicate document names: {readable(name)}.",
-                )
-
-
 def _prefill(history: History) -> Iterator[Fault]:
     """Check BE05: the last message is not the assistant's, except one that waits for results."""
     for message in history.messages[-1:]:
@@ -493,6 +446,6 @@ _CHECKS: Final[dict[str, Callable[[History], Iterator[Fault]]]] = {
     "BE04": _cache_points,
     "BE05": _prefill,
     "BE06": _errors_that_show,
-    "BE07": _shown_wrongly,
-    "BE07*": _shown_doubtfully,
+    "BE07": check_shown,
+    "BE07*": check_shown_strictly,
 }

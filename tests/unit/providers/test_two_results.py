@@ -30,14 +30,14 @@ def failing(provider: str, results: list[Any]) -> list[Any]:
     return [{**results[0], member: '{"error":"BAD"}'}]
 
 
-def told(messages: list[Any], word: str) -> int:
+def count(messages: list[Any], word: str) -> int:
     """Return how often a word stands in messages."""
     return repr(messages).count(word)
 
 
 @pytest.mark.parametrize("order", ["failure first", "failure last"])
 @pytest.mark.parametrize("provider", WIRES)
-def test_a_failure_and_a_success_of_one_call_are_both_told(
+def test_a_failure_and_a_success_of_one_call_are_both_shown(
     store: EventStore, provider: Any, order: str
 ) -> None:
     """The first result but a failure stays the result, the other is text, and that is named."""
@@ -48,7 +48,7 @@ def test_a_failure_and_a_success_of_one_call_are_both_told(
     given = [*form.opening, *asked, *results]
     repaired = repair_messages(given, provider)
     assert validate(repaired.messages, provider) == []
-    assert told(repaired.messages, "BAD") == 1
+    assert count(repaired.messages, "BAD") == 1
     assert "two-results" in {repair.rule for repair in repaired.repairs}
     once_more = repair_messages(repaired.messages, provider)
     assert (once_more.messages, once_more.repairs) == (repaired.messages, [])
@@ -64,11 +64,11 @@ def test_a_failure_and_a_success_of_one_call_are_both_told(
 
 
 def test_an_attempt_that_failed_here_is_replaced(chat: Conversation) -> None:
-    """What the log knows of an attempt is not told a second time."""
+    """The log knows of the attempt, and the model reads its result alone."""
     call = chat.request("f", {})
     attempt = chat.start(call.id)
     assert attempt is not None
     chat.fail(call.id, ValueError("BAD"))
     chat.record_messages([{"role": "tool", "tool_call_id": call.id, "content": "GOOD"}], "openai")
     shown = model_history(chat.events()).render("openai")["messages"]
-    assert (told(shown, "GOOD"), told(shown, "BAD")) == (1, 0)
+    assert (count(shown, "GOOD"), count(shown, "BAD")) == (1, 0)

@@ -94,7 +94,7 @@ def test_a_call_of_the_services_own_tool_has_its_result(chat: Conversation) -> N
 
 
 def test_a_stream_with_a_server_tool_may_be_cut_at_any_byte(store: EventStore) -> None:
-    """What came is kept, the next prompt is valid, and no block of a tool becomes words."""
+    """The pieces that came are kept, the prompt is valid, and no block of a tool becomes words."""
     body = b"".join(more_streams.encoded("bedrock", events()))
     kept: set[str] = set()
     for count in range(0, len(body), 23):

@@ -107,7 +107,7 @@ def test_a_whole_number_of_gemini_is_one_number(chat: Conversation) -> None:
 
 
 def test_a_stream_of_gemini_may_be_cut_at_any_byte(store: EventStore) -> None:
-    """What came of arguments in pieces is kept, and the next prompt is valid."""
+    """The pieces of arguments that came are kept, and the next prompt is valid."""
     pytest.importorskip("google.genai")
     read = [each for each in IN_PIECES if "'jsonPath': 5" not in str(each)]  # the SDK refuses it
     body = b"".join(more_streams.encoded("gemini", read))

@@ -278,9 +278,9 @@ def test_an_error_and_a_later_success_under_its_id_are_both_reported() -> None:
     assert "12C" in repr(shown[4])
     assert ("wrapped", "two-results") in done
     shown, _ = mended(user(text("q")), says(CALL), user(failed), user(result(text("12C"))))
-    answer, told = shown[2]["content"]
+    answer, failure = shown[2]["content"]
     assert answer == result(text("12C"))
-    assert told["text"].endswith("TIMEOUT")
+    assert failure["text"].endswith("TIMEOUT")
 
 
 def test_a_system_message_of_anything_but_text_becomes_the_users() -> None:

@@ -108,7 +108,7 @@ def test_a_format_that_is_not_known_becomes_a_line(
 def test_a_format_in_other_letters_is_written_as_converse_has_it(
     chat: Conversation, kind: str, given: str, form: str
 ) -> None:
-    """What can be shown is shown."""
+    """So it can be shown."""
     body = {"name": "a"} if kind == "document" else {}
     block = {kind: {"format": given, **body, "source": {"bytes": b"x"}}}
     shown, whys = mended(chat, user(TEXT, block))
@@ -128,6 +128,23 @@ def test_a_cache_point_moves_before_documents_that_are_no_pdf(chat: Conversation
     alone = repair_messages([user(table, POINT, TEXT)], "bedrock")
     assert alone.messages == [user(table, TEXT)]
     assert [repair.rule for repair in alone.repairs] == ["BE07"]
+
+
+def test_a_blank_text_may_part_a_document_from_a_cache_point(chat: Conversation) -> None:
+    """The service was seen to answer that; anywhere else a blank text goes."""
+    given = user(TEXT, document("t", "txt"), {"text": "\n"}, POINT, TEXT, POINT)
+    assert mended(chat, given) == ([given], [])
+    other = repair_messages([user(TEXT, {"text": "\n"}, POINT)], "bedrock")
+    assert other.messages == [user(TEXT, POINT)]
+    assert [repair.rule for repair in other.repairs] == ["form"]
+
+
+def test_a_media_type_stays_the_format_of_a_video(chat: Conversation) -> None:
+    """The service was seen to answer that; of a document it becomes the format."""
+    given = user(TEXT, {"video": {**PNG, "format": "video/mp4"}})
+    assert mended(chat, given) == ([given], [])
+    shown = repair_messages([user(TEXT, document("a", "application/pdf"))], "bedrock").messages
+    assert shown == [user(TEXT, document("a"))]
 
 
 def test_marks_for_the_cache_stand_before_documents_that_are_no_pdf(chat: Conversation) -> None:

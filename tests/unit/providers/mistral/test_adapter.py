@@ -348,7 +348,7 @@ def test_the_known_members_are_those_of_the_sdk() -> None:
         assert sent == known, model
 
 
-def test_what_says_nothing_is_no_message() -> None:
+def test_an_object_that_says_nothing_is_no_message() -> None:
     """Texts are the user's, and objects without a message are left out."""
     kept = repair_messages(
         [{**user(17), "metadata": 1}, "text", 5, None, {}, {"choices": [5]}, {"choices": 5}],
