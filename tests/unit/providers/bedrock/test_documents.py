@@ -108,7 +108,7 @@ def test_a_format_that_is_not_known_becomes_a_line(
 def test_a_format_in_other_letters_is_written_as_converse_has_it(
     chat: Conversation, kind: str, given: str, form: str
 ) -> None:
-    """So it can be shown."""
+    """The document and the image can be shown."""
     body = {"name": "a"} if kind == "document" else {}
     block = {kind: {"format": given, **body, "source": {"bytes": b"x"}}}
     shown, whys = mended(chat, user(TEXT, block))
