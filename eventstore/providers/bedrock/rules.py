@@ -249,7 +249,7 @@ def _malformed(history: History) -> Iterator[Fault]:
         if "document" in kinds and "text" not in kinds:
             yield place, f"{message.path}: A text block must be included when using documents."
     for message in history.messages:
-        yield from _malformed_blocks(message)
+        yield from _malformed_blocks(message.blocks)
     for call in history.calls:
         if not is_object(call.body.get("input")):
             yield (
@@ -260,25 +260,23 @@ def _malformed(history: History) -> Iterator[Fault]:
         yield from _malformed_result(result)
 
 
-def _malformed_blocks(message: Message) -> Iterator[Fault]:
-    near = zip((None, *message.blocks), message.blocks, (*message.blocks[1:], None), strict=False)
-    for before, block, after in near:
+def _malformed_blocks(blocks: list[Block]) -> Iterator[Fault]:
+    for block in blocks:
         yield from _malformed_block(block)
-        if not _is_separator(before, block, after):
-            yield from _misplaced_block(block)
+        yield from _misplaced_block(block, blocks)
 
 
-def _is_separator(before: Block | None, block: Block, after: Block | None) -> bool:
+def _is_separator(block: Block, blocks: list[Block]) -> bool:
     """Return whether a blank text parts a document from a cache point, which the service takes."""
-    kinds = (before and before.kind, block.kind, after and after.kind)
-    return kinds == ("document", "text", "cachePoint") and bool(block.value)
+    near = [each.kind for each in blocks[max(block.item - 1, 0) : block.item + 2]]
+    return bool(block.value) and near == ["document", "text", "cachePoint"]
 
 
-def _misplaced_block(block: Block) -> Iterator[Fault]:
+def _misplaced_block(block: Block, blocks: list[Block]) -> Iterator[Fault]:
     """Yield what a result may hold, but a message may not."""
     if block.kind == "json":
         yield block.place, f"{block.path}: only a result holds json."
-    if _is_blank_text(block):
+    if _is_blank_text(block) and not _is_separator(block, blocks):
         yield (
             block.place,
             (

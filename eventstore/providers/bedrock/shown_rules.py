@@ -24,7 +24,7 @@ def check_shown(history: History) -> Iterator[Fault]:
     """Check BE07: formats are known, and documents few, with legal names of their own."""
     names: set[str] = set()
     count = 0
-    for block in history.shown():
+    for block in history.shown:
         kind, place = block.kind or "", f"{block.place}.{block.kind}"
         given = block.body.get("format")
         if "format" in block.body and not _is_known_format(given, kind):
@@ -71,7 +71,7 @@ def check_shown_strictly(history: History) -> Iterator[Fault]:
             if block.kind == "cachePoint" and before.kind == "document" and form != "pdf":
                 yield block.place, f"{block.path}.type: Field required"
     names: dict[str, str] = {}
-    for block in history.shown():
+    for block in history.shown:
         name = text_or_none(block.body.get("name"))
         if block.kind == "document" and name is not None:
             other = names.setdefault(name.casefold(), name)

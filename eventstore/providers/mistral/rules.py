@@ -243,14 +243,18 @@ def _empty_or_sudden(history: ChatHistory) -> Iterator[Fault]:
 def _unknown_members(history: ChatHistory) -> Iterator[Fault]:
     """Check MI04: messages, their calls and chunks have no member that the API does not know."""
     for message in history.messages:
-        if message.role in _ROLES:
-            yield from _extra(message.place, message.body, MEMBERS[message.role])
-            yield from _extra_of_chunks(f"{message.place}.content", message.body.get("content"))
+        known = MEMBERS.get(message.role)
+        if known is not None and not message.body.keys() <= known:
+            yield from _extra(message.place, message.body, known)
+        content = message.body.get("content")
+        if is_list(content):
+            yield from _extra_of_chunks(f"{message.place}.content", content)
         for number, call in message.calls:
-            place = f"{message.place}.tool_calls[{number}]"
-            yield from _extra(place, call, CALL_MEMBERS)
             function = members_of(call.get("function"))
-            yield from _extra(f"{place}.function", function, FUNCTION_MEMBERS)
+            if not (call.keys() <= CALL_MEMBERS and function.keys() <= FUNCTION_MEMBERS):
+                place = f"{message.place}.tool_calls[{number}]"
+                yield from _extra(place, call, CALL_MEMBERS)
+                yield from _extra(f"{place}.function", function, FUNCTION_MEMBERS)
 
 
 def _extra_of_chunks(place: str, content: object) -> Iterator[Fault]:
