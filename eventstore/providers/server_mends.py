@@ -11,6 +11,7 @@ from typing import Final
 
 from eventstore.domain.json_types import JsonObject, JsonValue
 from eventstore.domain.own_texts import STOPPED
+from eventstore.providers.identifiers import nine_characters
 from eventstore.providers.json_values import members_of
 from eventstore.providers.model import Change, Rendered
 
@@ -94,6 +95,19 @@ def _make_whole(items: list[JsonObject], changes: list[Change]) -> None:
             used.add(item["id"])
 
 
+def _shorten_ids(messages: list[JsonObject], changes: list[Change]) -> None:
+    """Give call and result the same id of 9 letters and digits."""
+    for message in messages:
+        calls: JsonValue = message.get("tool_calls")
+        asked = [members_of(call) for call in calls] if isinstance(calls, list) else []
+        for holder, key in (*((call, "id") for call in asked), (message, "tool_call_id")):
+            given: JsonValue = holder.get(key)
+            made = nine_characters(given) if isinstance(given, str) else given
+            if made != given:
+                holder[key] = made
+                changes.append(Change("re-keyed", "MI01", f"id {given!r} is {made!r} here"))
+
+
 def _sign_calls(contents: list[JsonObject], changes: list[Change]) -> None:
     """Give the first call of each content since the user's last words the placeholder."""
     from eventstore.providers.gemini.shapes import UNSIGNED  # not loaded for other providers
@@ -128,5 +142,6 @@ _MENDS: Final[dict[str, Callable[[list[JsonObject], list[Change]], None]]] = {
     "OA18": _add_reasoning,
     "OA19": _add_reasoning_to_calls,
     "OR08": _make_whole,
+    "MI01*": _shorten_ids,
     "GE09": _sign_calls,
 }
