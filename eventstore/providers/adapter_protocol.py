@@ -184,6 +184,14 @@ class ProviderAdapter(Protocol):
         del native
         return ()
 
+    def is_made_of(self, native: JsonObject, text: str, *, is_error: bool) -> bool:
+        """Return whether a native result is the form that a result of this text has here.
+
+        Only results whose text is not that of their form need it; by default there are none.
+        """
+        del native, text, is_error
+        return False
+
     def free_texts(self, native: NativeMessage) -> Mapping[int, str]:
         """Return what the calls of a native message give to custom tools, by their places.
 
