@@ -549,7 +549,7 @@ def test_an_sdk_s_own_events_with_an_error_are_read_as_their_json_is(store: Even
     from openai.types.responses import ResponseErrorEvent, ResponseFailedEvent
 
     by_kind = {each.get("type"): each for name, each, _ in ERROR_EVENTS if "responses" in name}
-    choice = {"index": 0, "delta": {}, "finish_reason": "error", **GATEWAY}
+    choice = {"index": 0, "delta": {}, "finish_reason": None, **GATEWAY}
     failed = {**by_kind["response.failed"], "sequence_number": 1}
     events: list[tuple[Any, Any, str]] = [
         ("openai", ChatCompletionChunk.construct(id="c", choices=[], **GATEWAY), "error: 502"),
