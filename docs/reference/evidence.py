@@ -27,7 +27,11 @@ REPORTS: Final[dict[str, tuple[str, ...]]] = {
     "GE06": ("dirge#833", "cc-switch#6848"),
     "GE08": ("opencode#43479",),
     "MI04": ("crush#1590", "litellm#30835", "mistral-go#3"),
-    "OR01": ("openai-agents-python#673", "openai-agents-python#1061"),
+    "OR01": (
+        "openai-agents-python#673",
+        "openai-agents-python#1061",
+        "openai-agents-python#2664",
+    ),
     "OR02": ("letta#3250",),
 }
 """Rule to the issues that quote its refusal, as repository#number."""

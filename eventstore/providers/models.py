@@ -119,7 +119,7 @@ FACTS: Final = (
         provider="anthropic",
         says="No model named: some continue from the assistant's words, some take system messages",
         source=_LATER_SYSTEM_PAGE,
-        tolerates=("AN11", "AN11*", "AN18"),
+        tolerates=("AN11", "AN11*", "AN13*", "AN18"),
     ),
     ModelFact(
         provider="anthropic",
@@ -316,6 +316,13 @@ FACTS: Final = (
         says="vLLM refuses arguments that are not the JSON text of an object",
         source="https://github.com/vllm-project/vllm/issues/43995",
         refuses=("OR05*",),
+    ),
+    ModelFact(
+        provider="openai-responses",
+        models=r"^(?:hosted_)?vllm/",
+        says="vLLM refuses parts of the assistant's in a message that is not whole",
+        source="https://github.com/openai/codex/issues/12669",
+        refuses=("OR07", "OR08"),
     ),
 )
 """All that is known, provider by provider."""

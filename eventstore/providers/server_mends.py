@@ -6,6 +6,7 @@ Each is named by the rule that asks for it; the rules themselves stand in `serve
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from itertools import count
 from typing import Final
 
 from eventstore.domain.json_types import JsonObject, JsonValue
@@ -79,6 +80,21 @@ _UNKNOWN_REASONING: Final = " "
 """The least that Moonshot takes; DeepSeek takes it, too."""
 
 
+def _make_whole(items: list[JsonObject], changes: list[Change]) -> None:
+    """Give the assistant's messages in parts the members with which the API gives them."""
+    used = {item.get("id") for item in items}
+    for number, item in enumerate(items):
+        if item.get("role") != "assistant" or not isinstance(item.get("content"), list):
+            continue
+        own_id = next(name for n in count() if (name := f"msg_{number}{n or ''}") not in used)
+        whole = {"type": "message", "id": own_id, "status": "completed"}
+        missing = [key for key in whole if not isinstance(item.get(key), str)]
+        if missing:
+            changes.append(Change("added", "OR08", f"a message needs {', '.join(missing)} here"))
+            item |= {key: whole[key] for key in missing}
+            used.add(item["id"])
+
+
 def _shorten_ids(messages: list[JsonObject], changes: list[Change]) -> None:
     """Give call and result the same id of 9 letters and digits."""
     for message in messages:
@@ -125,6 +141,7 @@ _MENDS: Final[dict[str, Callable[[list[JsonObject], list[Change]], None]]] = {
     "OA17": _leave_reasoning_out,
     "OA18": _add_reasoning,
     "OA19": _add_reasoning_to_calls,
+    "OR08": _make_whole,
     "MI01*": _shorten_ids,
     "GE09": _sign_calls,
 }

@@ -56,6 +56,11 @@ RULES: Final[dict[str, Rule]] = {
         "thinking is enabled but reasoning_content is missing in assistant tool call {place}",
         "send each message that calls with its reasoning; where that is unknown, with a space",
     ),
+    "OR08": (
+        "strict",
+        "{place}.{detail}: Field required",
+        "send the assistant's parts in the message that the API gave: with type, id and status",
+    ),
     "MI01*": (
         "strict",
         "{place}: Tool call id was {detail} but must be a-z, A-Z, 0-9, with a length of 9.",
@@ -130,6 +135,15 @@ def _calls_without_reasoning(history: _History) -> Iterator[Fault]:
             yield f"messages[{number}]", ""
 
 
+def _in_pieces(history: _History) -> Iterator[Fault]:
+    """Check OR08: a message of the assistant's in parts has what the API gave it with."""
+    for number, item in enumerate(history):
+        if item.get("role") == "assistant" and list_or_empty(item.get("content")):
+            for member in ("type", "id", "status"):
+                if not isinstance(item.get(member), str):
+                    yield f"input[{number}]", member
+
+
 def _long_ids(history: _History) -> Iterator[Fault]:
     """Check MI01*: ids are 9 letters and digits."""
     for number, message in enumerate(history):
@@ -186,6 +200,7 @@ _CHECKS: Final[dict[str, Callable[[_History], Iterator[Fault]]]] = {
     "OA17": _reasoning,
     "OA18": _without_reasoning,
     "OA19": _calls_without_reasoning,
+    "OR08": _in_pieces,
     "MI01*": _long_ids,
     "GE09": _unsigned,
 }

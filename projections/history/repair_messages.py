@@ -125,7 +125,11 @@ def _read(
 ) -> list[Repair]:
     """Read a message list into `history`; return what had to be repaired for this."""
     repairs: list[Repair] = []
-    items, places = parse_in_place(given, provider, is_error)
+    parsed = parse_in_place(given, provider, is_error)
+    items, places = parsed.items, parsed.numbers
+    for place, change in parsed.changes:
+        why = f"{list_key(provider)}[{place}]: {change.why}"
+        repairs.append(Repair(change.what, change.rule, why))
     if len(set(places)) < len(given):
         for place in sorted({*range(len(given))} - {*places}):
             why = f"{list_key(provider)}[{place}] says nothing"

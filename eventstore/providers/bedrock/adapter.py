@@ -77,6 +77,7 @@ class BedrockAdapter(ProviderAdapter):
         response_id=(("ResponseMetadata", "RequestId"),),
         model=(("trace", "promptRouter", "invokedModelId"),),
         finish_reason=(("stopReason",),),
+        said=(("output", "message"),),
         input=(
             ("usage", "inputTokens"),
             ("usage", "cacheReadInputTokens"),

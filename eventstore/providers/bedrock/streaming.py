@@ -28,6 +28,11 @@ class Response:
         """Whether an event has given the reason for the end."""
         return "stopReason" in self._end
 
+    @property
+    def envelope(self) -> JsonObject:
+        """A response that says nothing."""
+        return {"output": {"message": {"role": self._role, "content": []}}, **self._end}
+
     def add(self, event: object) -> None:
         """Take in an event: an object with one member, which says what it is."""
         for kind, given in plain_event(event).items():

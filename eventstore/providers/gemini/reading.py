@@ -243,7 +243,8 @@ def _result(part: JsonObject, is_error: ResultTest, is_rejection: ResultTest) ->
     response: JsonValue = fields.get("response")
     well_formed = isinstance(name, str) and bool(name) and isinstance(response, dict)
     well_formed = well_formed and misshapen(part, PartShape) is None
-    well_formed = well_formed and len(part.keys() - _BESIDE_RESPONSES) == 1
+    held = [key for key in part if key not in _BESIDE_DATA and part[key] is not None]
+    well_formed = well_formed and len(held) == 1
     return ParsedResult(
         id_of(fields),
         name if isinstance(name, str) and name else None,
@@ -255,7 +256,7 @@ def _result(part: JsonObject, is_error: ResultTest, is_rejection: ResultTest) ->
     )
 
 
-_BESIDE_RESPONSES = {*SIGNATURE, "partMetadata", "part_metadata"}
+_BESIDE_DATA = MEMBERS - _DATUM_OF.keys()
 
 
 def result_text(response: JsonValue, parts: JsonValue) -> str:

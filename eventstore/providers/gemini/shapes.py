@@ -48,8 +48,20 @@ class _File(msgspec.Struct, rename="camel"):
 class _ResponsePart(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     inline_data: _Blob | None = None
     file_data: _File | None = None
+    audio_metadata: Any = None
+    document_metadata: Any = None
+    media_processing: Any = None
+    media_resolution: Any = None
+    spreadsheet_metadata: Any = None
+    video_metadata: Any = None
     spelled_data: _Blob | None = msgspec.field(default=None, name="inline_data")
     spelled_file: _File | None = msgspec.field(default=None, name="file_data")
+    spelled_audio: Any = msgspec.field(default=None, name="audio_metadata")
+    spelled_document: Any = msgspec.field(default=None, name="document_metadata")
+    spelled_processing: Any = msgspec.field(default=None, name="media_processing")
+    spelled_resolution: Any = msgspec.field(default=None, name="media_resolution")
+    spelled_spreadsheet: Any = msgspec.field(default=None, name="spreadsheet_metadata")
+    spelled_video: Any = msgspec.field(default=None, name="video_metadata")
 
 
 class _Response(msgspec.Struct):

@@ -18,6 +18,7 @@ from eventstore.domain.messages import Document, Image, Part
 from eventstore.domain.own_texts import OPENING, RECEIVED
 from eventstore.providers import chat_completions as chat
 from eventstore.providers.adapter_protocol import ResponseMembers
+from eventstore.providers.client_members import ClientMembers
 from eventstore.providers.identifiers import call_ids, nine_characters, sanitized
 from eventstore.providers.json_values import copy, members_of
 from eventstore.providers.media import Audio, document_of, image_of, url_of
@@ -42,8 +43,10 @@ class MistralAdapter(chat.ChatCompletionsAdapter):
     image_details = frozenset({"auto", "low", "high"})
     portable_members = (_OWN_MEMBERS | {"name", "is_error"}) - {"prefix"}
 
+    client_members = ClientMembers(added=frozenset({"parsed"}))
     response_members = ResponseMembers(
         finish_reason=(("choices", "finish_reason"), ("finish_reason",)),
+        said=(("choices", "message"),),
         input=(("usage", "prompt_tokens"),),
         output=(("usage", "completion_tokens"),),
         cached=(("usage", "prompt_tokens_details", "cached_tokens"),),
