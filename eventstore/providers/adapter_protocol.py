@@ -54,6 +54,8 @@ class ResponseMembers(msgspec.Struct, frozen=True, kw_only=True):
     response_id: tuple[Path, ...] = (("id",),)
     model: tuple[Path, ...] = (("model",),)
     finish_reason: tuple[Path, ...] = ()
+    said: tuple[Path, ...] = ()
+    """What was said. Without it, no response of the provider is known to have failed."""
     input: tuple[Path, ...] = ()
     """The whole prompt, cached tokens included."""
     output: tuple[Path, ...] = ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from eventstore.domain.json_types import JsonObject, JsonValue, is_json_object
+from eventstore.providers.responses import refuse_further
 from eventstore.providers.streamed_counts import add_counts
 
 _FIXED = ("id", "type", "role", "index", "name")
@@ -17,11 +18,24 @@ class StreamedCompletion:
         self._message: JsonObject = {}
         self._calls: list[JsonObject] = []
         self._finish_reason: JsonValue = None
+        self._has_choice = False
 
     @property
     def is_finished(self) -> bool:
-        """Whether a chunk has given the reason for the end."""
-        return self._finish_reason is not None
+        """Whether a chunk has given the reason for the end, or they came without an answer."""
+        if self._finish_reason is not None:
+            return True
+        if self._says_something(self.message()):
+            return False
+        return "usage" in self._envelope or (bool(self._envelope) and not self._has_choice)
+
+    @property
+    def envelope(self) -> JsonObject:
+        """A response that says nothing."""
+        message = {"role": "assistant", "content": None}
+        choice = {"index": 0, "message": message, "finish_reason": self._finish_reason}
+        choices = [] if self._finish_reason is None else [choice]
+        return {**self._envelope, "object": "chat.completion", "choices": choices}
 
     def add_chunk(self, chunk: JsonObject) -> None:
         """Take in a chunk."""
@@ -33,7 +47,9 @@ class StreamedCompletion:
                 self._envelope[key] = value
         choices: JsonValue = chunk.get("choices")
         for choice in choices if isinstance(choices, list) else ():
-            if isinstance(choice, dict) and not choice.get("index"):
+            if isinstance(choice, dict):
+                refuse_further("choices", choice.get("index"))
+                self._has_choice = True
                 self._add_choice(choice)
 
     def response(self) -> JsonObject | None:
@@ -41,10 +57,13 @@ class StreamedCompletion:
         message: JsonObject = {"role": "assistant", "content": None, **self.message()}
         if self._calls:
             message["tool_calls"] = [_whole(call) for call in self._calls]
-        if not self._calls and not any(message[key] for key in message.keys() - {"role"}):
+        if not self._says_something(message):
             return None
         choice = {"index": 0, "message": message, "finish_reason": self._finish_reason}
         return {**self._envelope, "object": "chat.completion", "choices": [choice]}
+
+    def _says_something(self, message: JsonObject) -> bool:
+        return bool(self._calls) or any(message[key] for key in message.keys() - {"role"})
 
     def message(self) -> JsonObject:
         """Return what came of the message, except for its calls."""

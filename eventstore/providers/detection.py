@@ -14,7 +14,12 @@ from eventstore.providers.registry import PROVIDERS, adapter_of
 
 # Responses
 
-RESPONSE_MEMBERS: Final = frozenset({"choices", "output", "candidates", "message", "stop_reason"})
+RESPONSE_MEMBERS: Final = frozenset(
+    {
+        *("choices", "output", "candidates", "message", "stop_reason"),
+        *("promptFeedback", "prompt_feedback"),
+    }
+)
 """One of these a whole response has; a message has none, except for Anthropic's."""
 
 # Requests

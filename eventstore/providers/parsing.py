@@ -11,15 +11,17 @@ import msgspec
 
 from eventstore.domain.failure import Failure
 from eventstore.domain.finish_reasons import why_not_whole
-from eventstore.domain.json_types import JsonObject, JsonValue
+from eventstore.domain.json_types import JsonObject, JsonValue, is_json_object
 from eventstore.domain.messages import Text
 from eventstore.domain.own_texts import error_of_text
 from eventstore.providers.adapter_protocol import ResultTest
 from eventstore.providers.detection import MESSAGE_LABEL, is_foreign, listed, refuse_foreign
+from eventstore.providers.failed_responses import says_nothing
+from eventstore.providers.finish_reason import finish_reason_of
 from eventstore.providers.json_values import as_text
 from eventstore.providers.model import Change, ParsedItem, ParsedMessage, ParsedResult
 from eventstore.providers.registry import adapter_of, list_key
-from eventstore.providers.response_facts import finish_reason_of
+from eventstore.providers.responses import refuse_several
 from eventstore.providers.sdk_objects import are_json, plain
 
 _FRAME: Final = frozenset(
@@ -45,8 +47,8 @@ def parse(
     `{"error":"..."}` as its text does, where the provider has no mark for it.
     `is_rejection` returns whether a person refused the call. No message raises an error.
     """
-    given = [*listed(messages, list_key(name))]
-    return _parsed(given, [plain(message) for message in given], name, is_error, is_rejection)
+    given = _without_silent(listed(messages, list_key(name)), name)
+    return _parsed(given, [plain(message) for message in given], name, is_error, is_rejection)[0]
 
 
 def parse_own(
@@ -61,11 +63,30 @@ def parse_own(
     Raises:
         ValueError: the calls, or results, are in another provider's form.
     """
-    given = [*listed(messages, list_key(name))]
+    return parse_own_numbered(messages, name, is_error, is_rejection, label)[0]
+
+
+def parse_own_numbered(
+    messages: Sequence[Any] | JsonObject,
+    name: str,
+    is_error: ResultTest | None = None,
+    is_rejection: ResultTest | None = None,
+    label: str = MESSAGE_LABEL,
+) -> tuple[list[ParsedItem], list[int]]:
+    """Return the items of messages, and for each the number of its message; see `parse_own`."""
+    listing = [*listed(messages, list_key(name))]
+    for number, message in enumerate(listing):
+        refuse_several(message, label.format(number))
+    given = _without_silent(listing, name)
     taken = [plain(message) for message in given]
-    items = _parsed(given, taken, name, is_error, is_rejection)
+    items, numbers = _parsed(given, taken, name, is_error, is_rejection)
     refuse_foreign(taken, items, name, label)
-    return items
+    return items, numbers
+
+
+def _without_silent(messages: Iterable[object], name: str) -> list[object]:
+    """Return messages with None for each response that says nothing."""
+    return [None if says_nothing(message, name) else message for message in messages]
 
 
 def _parsed(
@@ -74,9 +95,10 @@ def _parsed(
     name: str,
     is_error: ResultTest | None,
     is_rejection: ResultTest | None,
-) -> list[ParsedItem]:
+) -> tuple[list[ParsedItem], list[int]]:
     messages = iter(taken)
-    return _parse_json(given, messages, messages, name, is_error, is_rejection).items
+    parsed = _parse_json(given, messages, messages, name, is_error, is_rejection)
+    return parsed.items, parsed.numbers
 
 
 class Parsed(msgspec.Struct):
@@ -89,9 +111,21 @@ class Parsed(msgspec.Struct):
 
 def parse_in_place(messages: list[Any], name: str, is_error: ResultTest | None = None) -> Parsed:
     """Return the items of messages, with the places that they come from; see `parse`."""
+    if any(map(_is_no_message, messages)):
+        messages = _without_silent(messages, name)
     given = iter(messages)
     known = {*map(type, messages)} == {dict} and are_json(messages)
     return _parse_json(messages, given, given if known else map(plain, given), name, is_error, None)
+
+
+def _is_no_message(message: object) -> bool:
+    """Return whether it may be a response that says nothing: what has a speaker says something."""
+    if not is_json_object(message) or "role" in message:
+        return False
+    return message.get("type") in _UNTYPED
+
+
+_UNTYPED: Final = (None, "error")
 
 
 def _parse_json(

@@ -37,6 +37,9 @@ from projections.history.projection import History
 _REPAIRED_IN_VIEW = ("used-id", "orphan")
 """Rules whose repairs come from the view of the history."""
 
+_NAMED_WITH_PLACES = ("late-result", "form")
+"""Rules whose repairs the list names by its places, and a view of a log by its events."""
+
 
 class RepairedMessages(NotebookText, msgspec.Struct):
     """A valid message list, with the repairs made for it.
@@ -137,6 +140,7 @@ def _read(
         if with_fingerprints and type(event) is ToolPending:
             fingerprint = event.call.fingerprint
         history.take(event, version, None, fingerprint)
+    history.forget_repairs(_NAMED_WITH_PLACES)
     for finding in transcript.findings:
         if finding.rule not in _REPAIRED_IN_VIEW:
             why = f"{list_key(provider)}[{places[finding.item]}]: {finding.problem}"

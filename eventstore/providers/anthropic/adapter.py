@@ -86,6 +86,7 @@ class AnthropicAdapter(ProviderAdapter):
     client_members = CLIENT
     response_members = ResponseMembers(
         finish_reason=(("stop_reason",),),
+        said=(("content",),),
         input=(
             ("usage", "input_tokens"),
             ("usage", "cache_creation_input_tokens"),

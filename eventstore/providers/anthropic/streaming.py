@@ -34,6 +34,11 @@ class Response:
         """Whether an event has given the reason for the end."""
         return self._message.get("stop_reason") is not None
 
+    @property
+    def envelope(self) -> JsonObject:
+        """A response that says nothing."""
+        return {"role": "assistant", "stop_reason": None, **self._message, "content": []}
+
     def add(self, event: object) -> None:
         """Take in an event; those that the SDK derives from others are passed over."""
         kind = member(event, "type")
@@ -61,7 +66,7 @@ class Response:
         ]
         if not content and not self.is_finished:
             return None
-        return {"role": "assistant", **self._message, "content": content}
+        return {**self.envelope, "content": content}
 
     def _end(self, event: JsonObject) -> None:
         """Take in why the message ended, and what it used; what is null takes nothing back."""

@@ -345,5 +345,31 @@ def _new_result(answer: Answer, name: str) -> JsonObject:
 def request_ids(
     turns: Sequence[Turn], before: Sequence[list[str]], changes: list[Change]
 ) -> list[list[str]]:
-    """Return the ids of turns that follow others: ids differ within a whole request."""
-    return call_ids(turns, _MAX_ID, changes, per_turn=False, before=before)
+    """Return the ids of turns that follow others: ids differ within a whole request.
+
+    A call that found tools may have the id of a call in an earlier turn.
+    """
+    own: list[Change] = []
+    ids = call_ids(turns, _MAX_ID, own, per_turn=False, before=before)
+    free = {change.call_id for change in own}.intersection(
+        call.id for turn in turns for call in turn.calls if own and _found_tools(call)
+    )
+    if free:
+        own, ids = [], []
+        for turn in turns:
+            keep = {call.provider_id for call in turn.calls if call.id in free}
+            taken = [[name for name in names if name not in keep] for names in (*before, *ids)]
+            ids += call_ids([turn], _MAX_ID, own, per_turn=False, before=taken)
+    changes += own
+    return ids
+
+
+def _found_tools(call: Call) -> bool:
+    """Return whether the result of a call is references to tools alone."""
+    native = call.answer.native if call.answer.provider == NAME else None
+    content: JsonValue = None if native is None else native.get("content")
+    return (
+        isinstance(content, list)
+        and bool(content)
+        and all(is_of_kind(block, "tool_reference") for block in content)
+    )

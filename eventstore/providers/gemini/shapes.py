@@ -6,6 +6,7 @@ the types of google-genai.
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final
 
 import msgspec
@@ -13,7 +14,10 @@ import msgspec
 from eventstore.providers.rules_reader import members_of
 from eventstore.providers.shapes import require_data
 
-__all__ = ["DATA", "MEMBERS", "UNSIGNED", "PartShape"]
+__all__ = ["ALONE", "DATA", "LEGAL_NAME", "MEMBERS", "UNSIGNED", "PartShape"]
+
+LEGAL_NAME: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_.:-]{0,127}")
+"""The names of functions."""
 
 UNSIGNED: Final = "skip_thought_signature_validator"
 """What Google documents for a call whose thought signature is not known."""
@@ -113,9 +117,19 @@ class PartShape(msgspec.Struct, rename="camel"):
         for signature in (self.thought_signature, self.spelled_signature):
             if signature is not None:
                 require_data(signature, "thoughtSignature")
+                _require_base64(signature)
         for call in (self.function_call, self.spelled_call):  # GE05 names one that is not an object
             if not isinstance(members_of(call).get("id"), str | None):
                 raise TypeError("Expected `str | null` in `functionCall.id`")
+
+
+def _require_base64(signature: object) -> None:
+    """Raise ValueError if a text has characters that base64 of neither alphabet has."""
+    if isinstance(signature, str) and not _BASE64.fullmatch(signature):
+        raise ValueError("Base64 decoding failed for `thoughtSignature`")
+
+
+_BASE64: Final = re.compile(r"[a-zA-Z0-9+/_-]*={0,2}")
 
 
 DATA: Final = (
@@ -142,3 +156,5 @@ MEMBERS: Final = frozenset(
     }
 )
 """All members of a part."""
+ALONE: Final = frozenset({"videoMetadata", "video_metadata"})
+"""Members that were seen to be taken in a part without a datum, behind the video."""

@@ -85,6 +85,7 @@ class OpenAIAdapter(chat.ChatCompletionsAdapter):
     client_members = ClientMembers(added=CLIENT_MEMBERS, added_to_calls=CLIENT_CALL_MEMBERS)
     response_members = ResponseMembers(
         finish_reason=(("choices", "finish_reason"), ("finish_reason",)),
+        said=(("choices", "message"),),
         input=(("usage", "prompt_tokens"),),
         output=(("usage", "completion_tokens"),),
         cached=(("usage", "prompt_tokens_details", "cached_tokens"),),
