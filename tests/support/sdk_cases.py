@@ -266,11 +266,8 @@ def _item(kind: Any, value: Json) -> Case:
     if "completed" in values_of(type_of_member(kind, "status") if "status" in value else str):
         value["status"] = "completed"
     if value.get("caller", {}).get("caller_id"):
-        call_id = value["caller"]["caller_id"]
-        before = [
-            ASKED,
-            {"type": "program", "id": "p_1", "call_id": call_id, "code": "", "fingerprint": "f"},
-        ]
+        program: Json = {"type": "program", "id": "p_1", "code": "", "fingerprint": "f"}
+        before.append({**program, "call_id": value["caller"]["caller_id"]})
     is_servers = value.get("execution") == "server"
     if given in _CALLS and not is_servers:
         _, output, said = _CALLS[given]
