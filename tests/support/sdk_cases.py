@@ -273,7 +273,7 @@ def _item(kind: Any, value: Json) -> Case:
         _, output, said = _CALLS[given]
         items, after = [value], [_with_ids({"type": output, **said}, value["call_id"])]
     elif given in _CALL_OF and not is_servers:
-        call_id: str = value.setdefault("call_id", value.get("id", ""))
+        call_id: Any = value.setdefault("call_id", value.get("id"))
         said, _, _ = _CALLS[_CALL_OF[given]]
         before.append(_with_ids({"type": _CALL_OF[given], **said}, call_id))
         items = [value]
