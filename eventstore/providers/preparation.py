@@ -12,12 +12,12 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from eventstore.domain.messages import Document, Image, Opaque, Part, Text
+from eventstore.domain.messages import Audio, Document, Image, Opaque, Part, Text
 from eventstore.providers.adapter_protocol import ProviderAdapter
 from eventstore.providers.crossing import Reasoning, crossed
 from eventstore.providers.media import dropped_members
 from eventstore.providers.model import Answer, Call, Change, Turn, with_turn_version
-from eventstore.providers.parts_as_text import part_label, plain_text
+from eventstore.providers.parts_as_text import foreign_text, part_label, plain_text
 from eventstore.providers.registry import PROVIDERS, adapter_of, audio, media
 from eventstore.providers.server_kept_calls import inline_server_call
 
@@ -118,6 +118,11 @@ def _with_neutral_parts(turn: Turn, adapter: ProviderAdapter, changes: list[Chan
 
 def _neutral_part(part: Part, adapter: ProviderAdapter, changes: list[Change]) -> Part:
     """Return what another provider's part shows or plays, as this provider takes it."""
+    if isinstance(part, Audio):
+        own = adapter.audio_part(part)
+        if own is not None:
+            return Opaque(adapter.name, own)
+        return Text(foreign_text(part, changes) or "")
     if isinstance(part, Opaque) and part.provider != adapter.name and (heard := audio(part)):
         own = adapter.audio_part(heard)
         return part if own is None else Opaque(adapter.name, own)

@@ -29,6 +29,7 @@ EVENTSTORE = [
     "AsyncToolGate",
     "AsyncUsageBudget",
     "Attempt",
+    "Audio",
     "AuthErrorKind",
     "CallChanged",
     "CallUnderWay",

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from eventstore.domain.json_types import JsonObject, JsonValue
-from eventstore.domain.messages import Document, Image, Part, Text
+from eventstore.domain.messages import Document, Image, Opaque, Part, Text
 from eventstore.domain.own_texts import OPENING
 from eventstore.providers.bedrock.reading import (
     MAX_NAME,
@@ -187,7 +187,7 @@ def _block(part: Part, changes: list[Change], role: str) -> JsonObject | None:
         return _image_block(part, changes)
     if isinstance(part, Document):
         return _document_block(part, changes)
-    if part.provider == NAME and is_accepted_from(part.data, role):
+    if isinstance(part, Opaque) and part.provider == NAME and is_accepted_from(part.data, role):
         return object_with_bytes(part.data)
     text = foreign_text(part, changes)
     return {"text": text} if text and text.strip() else None
