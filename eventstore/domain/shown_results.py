@@ -57,6 +57,13 @@ def result_to_store(result: object) -> StoredResult:
     return StoredResult(to_builtins([Text(text), *names.parts]), lossy, in_parts=True)
 
 
+def kept_bytes(content: bytes) -> list[Opaque | Text]:
+    """Return the parts that stand for bytes of no known kind; none of few, or of a text."""
+    if not _are_hidden(content):
+        return []
+    return [Text(_note_of(content)), _hidden(content)]
+
+
 def _plain_parts(result: Any) -> list[Part]:
     """Return the parts of a result of text, images, documents and sounds; nothing of any other."""
     items: Any = result if type(result) in (list, tuple) else (result,)
@@ -69,7 +76,9 @@ def _plain_parts(result: Any) -> list[Part]:
 
 
 def _part(value: object) -> Part | None:
-    return value if isinstance(value, Text) else _media(value)
+    if isinstance(value, Text) or (isinstance(value, Opaque) and value.provider == OWN):
+        return value
+    return _media(value)
 
 
 def _media(value: object) -> Media | None:
@@ -100,26 +109,33 @@ class _Names:
             self.parts.append(part)
             title = part.name if isinstance(part, Document) else None
             return f"[{kind} {self._count[kind]}{f': {title}' if title else ''}]"
-        content = _unknown_bytes(value)
-        if content is None:
+        content = _bytes_in(value)
+        if content is None or not _are_hidden(content):
             return None
-        data = {"type": "bytes", "data": to_builtins(content)}
-        self.parts.append(Opaque(OWN, data))
-        return f"[{len(content):,} bytes, which are not shown here]"
+        self.parts.append(_hidden(content))
+        return _note_of(content)
 
 
-def _unknown_bytes(value: object) -> bytes | None:
-    """Return bytes that are no text, and too many for hex digits; None of any other value."""
+def _bytes_in(value: object) -> bytes | None:
     if isinstance(value, Media):
-        content = content_of(value)
-    elif isinstance(value, bytes | bytearray | memoryview):
-        content = bytes(value)
-    else:
-        return None
-    if content is None or len(content) <= MOST_HEX_BYTES:
-        return None
+        return content_of(value)
+    return bytes(value) if isinstance(value, bytes | bytearray | memoryview) else None
+
+
+def _are_hidden(content: bytes) -> bool:
+    """Return whether bytes are no text, and too many for hex digits."""
+    if len(content) <= MOST_HEX_BYTES:
+        return False
     try:
         content.decode()
     except UnicodeDecodeError:
-        return content
-    return None
+        return True
+    return False
+
+
+def _hidden(content: bytes) -> Opaque:
+    return Opaque(OWN, {"type": "bytes", "data": to_builtins(content)})
+
+
+def _note_of(content: bytes) -> str:
+    return f"[{len(content):,} bytes, which are not shown here]"
