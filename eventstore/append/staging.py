@@ -243,7 +243,6 @@ def _encode_result(event: ToolCompleted) -> Encoded:
         event,
         response=FunctionResponse(response.name, result, response.id),
         lossy=event.lossy or lossy,
-        native=None if lossy else event.native,
         in_parts=event.in_parts or in_parts,
     )
     try:

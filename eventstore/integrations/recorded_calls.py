@@ -18,6 +18,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeAlias, TypeVar
 
 from eventstore.aio.conversation import AsyncConversation
+from eventstore.append.commands import attempts, decisions
 from eventstore.conversation import Conversation
 from eventstore.domain.failure import ErrorKind, Failure
 from eventstore.domain.own_texts import is_own_text
@@ -38,10 +39,12 @@ if TYPE_CHECKING:
 
     from eventstore.aio.attempt import AsyncAttempt
     from eventstore.append.command import Command
+    from eventstore.append.commands.decisions import Seen
     from eventstore.attempt import Pauses
     from eventstore.domain.events import ModelResponded
     from eventstore.domain.json_types import JsonObject
     from eventstore.domain.messages import Part
+    from eventstore.domain.told import Told
     from eventstore.domain.tool import Tool
     from eventstore.integrations.words_said import SelectNew
     from eventstore.providers.model import Answer, NativeMessage, ParsedCall, Turn
@@ -322,6 +325,30 @@ class AsyncRecordedCalls:
         """
         seen = first_seen(tool)
         return await self._chat.approve(tool.id, arguments, reason=EDITED, seen=seen)
+
+    async def fail(self, tool: Tool, failure: Failure, told: Told | None = None) -> Tool:
+        """Record that a call has failed without an attempt, and what the model is told of it."""
+        command = attempts.fail(self._chat.id, tool.id, failure).telling(told)
+        return await self.session.run(command)
+
+    async def complete(self, tool: Tool, result: object, told: Told | None = None) -> Tool:
+        """Record the answer to a call that no tool gave, and what the model is told of it."""
+        command = attempts.complete(self._chat.id, tool.id, result, synthetic=True).telling(told)
+        return await self.session.run(command)
+
+    async def reject(
+        self,
+        tool: Tool,
+        reason: str | None,
+        source: str = "human",
+        by: str | None = None,
+        *,
+        seen: Seen | None = None,
+        told: Told | None = None,
+    ) -> Tool:
+        """Record that a call is refused, as it was `seen`, and what the model is told of it."""
+        command = decisions.reject(self._chat.id, tool.id, reason, source, by, seen=seen)
+        return await self.session.run(command.telling(told))
 
     def running(
         self, tool: Tool, pauses: Pauses = ()

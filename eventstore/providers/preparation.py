@@ -176,7 +176,7 @@ def _with_shown_parts(turn: Turn, adapter: ProviderAdapter, changes: list[Change
 
 def _with_shown_answer(call: Call, adapter: ProviderAdapter, changes: list[Change]) -> Call:
     answer = call.answer
-    source = adapter_of(answer.provider) if answer.provider else None
+    source = adapter_of(str(answer.provider)) if answer.provider in PROVIDERS else None
     if answer.is_error and source and source.error_flag and not adapter.error_flag:
         why = "an error has no flag here: its text says so"
         changes.append(Change("wrapped", "error", why, call.id))

@@ -6,9 +6,15 @@ from collections.abc import AsyncIterator, Callable
 from functools import wraps
 from typing import Any
 
-from integrations.scenes import Play, Played, Said, Tools
+from integrations.scenes import Play, Played, Said, Tools, note_request
 from pydantic_ai import Agent, DeferredToolRequests, DeferredToolResults, ModelRetry, Tool
-from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelMessagesTypeAdapter,
+    ModelResponse,
+    TextPart,
+    ToolCallPart,
+)
 from pydantic_ai.models.function import AgentInfo, DeltaToolCall, FunctionModel
 
 from eventstore import AsyncEventStore, CallChanged
@@ -22,10 +28,17 @@ def asking_again(tool: Callable[..., Any]) -> Callable[..., Any]:
     def asked(*args: Any, **kwargs: Any) -> Any:
         try:
             return tool(*args, **kwargs)
-        except ConnectionError as lost:
+        except (ConnectionError, RuntimeError) as lost:
             raise ModelRetry("try again") from lost
 
     return asked
+
+
+def plain_message(message: ModelMessage) -> list[dict[str, Any]]:
+    """Return what a provider's model reads of a message."""
+    parts = ModelMessagesTypeAdapter.dump_python([message], mode="json")[0]["parts"]
+    unread = ("timestamp", "metadata")
+    return [{n: v for n, v in part.items() if n not in unread and v is not None} for part in parts]
 
 
 def fake_model(play: Play) -> FunctionModel:
@@ -35,6 +48,7 @@ def fake_model(play: Play) -> FunctionModel:
         return play.script[sum(isinstance(message, ModelResponse) for message in messages)]
 
     def answer(messages: list[ModelMessage], _: AgentInfo) -> ModelResponse:
+        note_request(play, [*map(plain_message, messages)])
         said = next_said(messages)
         text = [TextPart(said.text)] if said.text else []
         calls = [ToolCallPart(n, a, i) for n, a, i in said.calls]
@@ -60,6 +74,7 @@ async def play(play: Play, tools: Tools) -> Played:
         output_type=[str, DeferredToolRequests],
         tools=[
             Tool(asking_again(tools.find_order), name="find_order", sequential=play.kill),
+            Tool(asking_again(tools.audit), name="audit"),
             Tool(tools.refund, sequential=play.kill),
             Tool(tools.mail, requires_approval=True),
             tools.ponder,

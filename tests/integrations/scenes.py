@@ -74,6 +74,9 @@ EXPERT = f"{CHAT}/expert"
 PROMPT = "Order 7 is lost, refund it."
 DONE = "Done."
 CODE = "ZX-4711-QQ"
+HIDDEN = "the vault is open"
+ACCURATE = 7
+"""The order that can be audited."""
 
 SCENES = {
     "a call fails and is asked again": "test_a_failed_call_is_asked_again",
@@ -206,6 +209,13 @@ class Tools:
         self._note("mail", to)
         return f"sent to {to}"
 
+    def audit(self, number: int) -> dict[str, Any]:
+        """Audit an order; the model is told what the framework makes of an error."""
+        self._note("audit", number)
+        if number == ACCURATE:
+            return {"order": number, "sums": [1, 2.5], "note": None}
+        raise RuntimeError(HIDDEN)
+
     async def ponder(self, number: int) -> str:
         """Wait until the run is cancelled."""
         self._note("ponder", number)
@@ -241,6 +251,19 @@ class Tools:
 def effects_path(url: str) -> Path:
     """Return the file in which the tools note their effects."""
     return Path(url.removeprefix("sqlite:///")).with_suffix(".effects")
+
+
+def note_request(play: Play, messages: object) -> None:
+    """Write down what the model of a scene is asked: JSON values."""
+    if play.chat == CHAT:
+        with effects_path(play.url).with_suffix(".requests").open("a") as file:
+            file.write(json.dumps(messages, sort_keys=True) + "\n")
+
+
+def requests_of(url: str) -> list[list[Any]]:
+    """Return what the model was asked, request by request."""
+    path = effects_path(url).with_suffix(".requests")
+    return [json.loads(line) for line in path.read_text().splitlines()]
 
 
 class Scenes:

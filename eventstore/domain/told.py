@@ -1,0 +1,39 @@
+"""What a framework told the model as the result of a call, where that is not what the log would.
+
+1. The next prompt repeats it: its words stay the same, and the provider's cache holds. What the
+   framework kept from the model is not shown later either.
+2. The log has all the same what the tool returned or raised, for people.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec.structs import replace
+
+if TYPE_CHECKING:
+    from eventstore.domain.events import ToolCompleted, ToolFailed, ToolRejected
+    from eventstore.domain.json_types import JsonObject
+
+
+class Told(msgspec.Struct, frozen=True, gc=False):
+    """The `text` of an error, and a result or an error in the `native` form of a `provider`.
+
+    Other providers read the text of an error, and of a result what the tool returned.
+    """
+
+    text: str | None = None
+    provider: str | None = None
+    native: JsonObject | None = None
+
+
+def with_words(event: Any, told: Told) -> ToolCompleted | ToolFailed | ToolRejected:
+    """Return the end of a call with what the model was told of it."""
+    if told.native is not None:
+        event = replace(event, provider=told.provider, native=told.native)
+    failure = getattr(event, "failure", None)
+    if failure is not None and told.text is not None and failure.model_text != told.text:
+        event = replace(event, failure=replace(failure, model_message=told.text))
+    ended: ToolCompleted | ToolFailed | ToolRejected = event
+    return ended
