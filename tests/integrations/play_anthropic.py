@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from functools import partial, wraps
 from typing import Any
@@ -26,8 +27,13 @@ def awaited(tool: Callable[..., Any]) -> Callable[..., Any]:
 
 async def play(play: Play, tools: Tools) -> Played:
     """Play a scene, or its second half."""
+
+    @wraps(tools.audit)
+    def audited(number: int) -> str:
+        return json.dumps(tools.audit(number))
+
     own = [awaited(tools.find_order), awaited(tools.refund), awaited(tools.mail)]
-    own += [tools.ponder, tools.consult, awaited(tools.audit)]
+    own += [tools.ponder, tools.consult, awaited(audited)]
     api = ScriptedAPI(play.script, asked=partial(note_request, play))
     async with AsyncEventStore.open(play.url, redact=play.rules) as store:
         ledger = Ledger(store.conversation(play.chat), needs_approval=["mail"])
