@@ -43,7 +43,7 @@ def bound_answer(answer: Answer, logged: LoggedCall, limits: ResultLimits) -> Re
     if not left_out:
         return None
     answer.text = plain_text(shown, [])
-    answer.provider = answer.native = None
+    answer.provider = answer.native = answer.data = None
     is_text = all(isinstance(part, Text) for part in shown)
     answer.stored_parts = () if is_text else shown
     return shortened(left_out, logged.tool.id, tuple(logged.versions))

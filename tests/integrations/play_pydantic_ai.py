@@ -9,11 +9,12 @@ from typing import Any
 from integrations.scenes import Play, Played, Said, Tools, note_request
 from pydantic_ai import Agent, DeferredToolRequests, DeferredToolResults, ModelRetry, Tool
 from pydantic_ai.messages import (
+    ERROR_OUTCOMES,
     ModelMessage,
-    ModelMessagesTypeAdapter,
     ModelResponse,
     TextPart,
     ToolCallPart,
+    ToolReturnPart,
 )
 from pydantic_ai.models.function import AgentInfo, DeltaToolCall, FunctionModel
 
@@ -34,11 +35,18 @@ def asking_again(tool: Callable[..., Any]) -> Callable[..., Any]:
     return asked
 
 
-def plain_message(message: ModelMessage) -> list[dict[str, Any]]:
-    """Return what a provider's model reads of a message."""
-    parts = ModelMessagesTypeAdapter.dump_python([message], mode="json")[0]["parts"]
-    unread = ("timestamp", "metadata")
-    return [{n: v for n, v in part.items() if n not in unread and v is not None} for part in parts]
+def plain_message(message: ModelMessage) -> list[Any]:
+    """Return what the models of providers send of a message: results as text, and as an object."""
+    read: list[Any] = []
+    for part in message.parts:
+        if isinstance(part, ToolReturnPart):
+            is_error = part.outcome in ERROR_OUTCOMES
+            text, shown = part.model_response_str_and_user_content()
+            files = [str(getattr(each, "identifier", each)) for each in shown]
+            read.append([part.tool_call_id, is_error, text, files, part.model_response_object()])
+        else:
+            read.append([part.part_kind, str(getattr(part, "content", part))])
+    return read
 
 
 def fake_model(play: Play) -> FunctionModel:
