@@ -43,7 +43,6 @@ from eventstore.integrations.recorded_calls import (
     shown_text,
     unknown_tool,
 )
-from eventstore.providers.sdk_objects import plain
 
 try:
     from anthropic import Anthropic, AsyncAnthropic
@@ -59,8 +58,8 @@ try:
     from eventstore.integrations.anthropic_results import (
         PROVIDER,
         failure_of,
+        recorded_result,
         told_of_error,
-        told_of_result,
     )
 except ImportError as error:
     raise missing_extra("anthropic", error) from error
@@ -312,7 +311,8 @@ class _RecordedTool(BetaBuiltinFunctionTool):
                 if attempt.tool.in_doubt:
                     return self._turn.answer(attempt.tool)
                 raise
-            attempt.complete(plain(result), told=told_of_result(result, attempt))
+            value, told = recorded_result(result, attempt)
+            attempt.complete(value, told=told)
             return result
 
 
@@ -359,7 +359,8 @@ class _AsyncRecordedTool(BetaAsyncBuiltinFunctionTool):
                 if attempt.tool.in_doubt:
                     return await self._answer(attempt.tool)
                 raise
-            await attempt.complete(plain(result), told=told_of_result(result, attempt))
+            value, told = recorded_result(result, attempt)
+            await attempt.complete(value, told=told)
             return result
 
     async def _answer(self, tool: Tool) -> BetaFunctionToolResultType:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from anthropic.lib.tools import ToolError
 from pydantic import ValidationError
@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from eventstore.clock import system_clock
 from eventstore.domain.failure import Failure
 from eventstore.integrations.recorded_calls import id_in_framework, validation_failure
-from eventstore.integrations.told_results import told_in
+from eventstore.integrations.told_results import recorded_of, told_in
 from eventstore.providers.sdk_objects import plain
 
 if TYPE_CHECKING:
@@ -38,11 +38,12 @@ def told_of_error(error: Exception, failure: Failure, attempt: StartedAttempt) -
     return told_in(_result_message(content, attempt, is_error=True), PROVIDER)
 
 
-def told_of_result(result: object, attempt: StartedAttempt) -> Told | None:
-    """Return what the SDK tells the model of a result; None of a text."""
+def recorded_result(result: object, attempt: StartedAttempt) -> tuple[Any, Told | None]:
+    """Return what is recorded of a result, and what the SDK tells the model of it."""
     if isinstance(result, str):
-        return None
-    return told_in(_result_message(result, attempt, is_error=False), PROVIDER)
+        return result, None
+    message = _result_message(result, attempt, is_error=False)
+    return recorded_of(message, PROVIDER, plain(result))
 
 
 def _result_message(content: object, attempt: StartedAttempt, *, is_error: bool) -> JsonObject:

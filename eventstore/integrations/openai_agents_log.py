@@ -39,7 +39,7 @@ from eventstore.integrations.recorded_calls import (
     unknown_tool,
     validation_failure,
 )
-from eventstore.integrations.told_results import told_in
+from eventstore.integrations.told_results import recorded_of, told_in
 from eventstore.providers.json_values import members_of
 from eventstore.providers.native_form import without_restorable_native
 from eventstore.providers.parsing import parse_own
@@ -57,7 +57,6 @@ if TYPE_CHECKING:
     from eventstore.aio.attempt import AsyncAttempt
     from eventstore.aio.conversation import AsyncConversation
     from eventstore.domain.json_types import JsonObject
-    from eventstore.domain.told import Told
     from eventstore.domain.tool import Tool
 
 PROVIDER: Final = "openai-responses"
@@ -179,12 +178,16 @@ class RunLog:
             failed = self._failure_of(found, context.tool_call_id)
             if failed is not None:
                 in_doubt = _leaves_doubt(failed) and attempt.has_effect
-                await attempt.fail(failed, told=None if in_doubt else _told(tool, context, result))
+                item = None if in_doubt else _item(tool, context, result)
+                await attempt.fail(failed, told=told_in(item, PROVIDER) if item else None)
                 if attempt.tool.in_doubt:
                     return await self.output(attempt.tool)
             else:
-                value = plain(words_of(result) if is_remote else result)
-                await attempt.complete(value, told=_told(tool, context, result, value))
+                value: Any = plain(words_of(result) if is_remote else result)
+                item, told = _item(tool, context, result), None
+                if item is not None:
+                    value, told = recorded_of(item, PROVIDER, value)
+                await attempt.complete(value, told=told)
             return result
 
     async def _invoked(
@@ -254,10 +257,8 @@ def _leaves_doubt(failed: Exception | Failure) -> bool:
     return failure.leaves_doubt
 
 
-def _told(
-    tool: FunctionTool, context: ToolContext[Any], output: object, result: object = None
-) -> Told | None:
-    """Return what the model is told of an output; `result` is what the log has of it."""
+def _item(tool: FunctionTool, context: ToolContext[Any], output: object) -> JsonObject | None:
+    """Return the item by which the model is told of an output; None where the SDK refuses it."""
     form: dict[str, Any] = {}
     if not isinstance(output, str):
         form["output_json_schema"] = getattr(tool, "output_json_schema", None)
@@ -270,7 +271,7 @@ def _told(
         item = ItemHelpers.tool_call_output_item(call, output, **given)
     except (AgentsException, TypeError):  # the SDK refuses the output, and ends the run
         return None
-    return told_in(members_of(plain(item)), PROVIDER, result)
+    return members_of(plain(item))
 
 
 def _output_item(call_id: str, text: str) -> JsonObject:
