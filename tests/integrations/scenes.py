@@ -255,7 +255,7 @@ def effects_path(url: str) -> Path:
 
 def note_request(play: Play, messages: object) -> None:
     """Write down what the model of a scene is asked: JSON values."""
-    if play.chat == CHAT:
+    if play.url and play.chat == CHAT:
         with effects_path(play.url).with_suffix(".requests").open("a") as file:
             file.write(json.dumps(messages, sort_keys=True) + "\n")
 
