@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec.structs import replace
 
+from eventstore.domain.messages import Text
+
 if TYPE_CHECKING:
-    from eventstore.domain.events import ToolCompleted, ToolFailed, ToolRejected
+    from eventstore.domain.events import MessageAdded, ToolCompleted, ToolFailed, ToolRejected
     from eventstore.domain.json_types import JsonObject
 
 
@@ -28,6 +30,20 @@ class Told(msgspec.Struct, frozen=True, gc=False):
     native: JsonObject | None = None
 
 
+def words_told(call_id: str, text: str) -> MessageAdded:
+    """Return the event of what the model was told of a call after its end was recorded."""
+    from eventstore.domain.events import MessageAdded
+
+    return MessageAdded("tool", (Text(text),), call_id=call_id, results=(call_id,))
+
+
+def told_later(event: MessageAdded) -> str | None:
+    """Return what the model was told of a call after its end; None of other messages."""
+    if event.role != "tool" or not event.results or event.call_id is None:
+        return None
+    return "\n".join(part.text for part in event.parts if isinstance(part, Text))
+
+
 def with_words(event: Any, told: Told) -> ToolCompleted | ToolFailed | ToolRejected:
     """Return the end of a call with what the model was told of it."""
     if told.native is not None:
@@ -37,3 +53,12 @@ def with_words(event: Any, told: Told) -> ToolCompleted | ToolFailed | ToolRejec
         event = replace(event, failure=replace(failure, model_message=told.text))
     ended: ToolCompleted | ToolFailed | ToolRejected = event
     return ended
+
+
+def retold(event: Any, text: str) -> ToolCompleted | ToolFailed | ToolRejected:
+    """Return the end of a call as the model was told of it later, in a text."""
+    event = replace(event, provider=None, native=None)
+    response = getattr(event, "response", None)
+    if response is not None:
+        event = replace(event, response=replace(response, result=text), in_parts=False)
+    return with_words(event, Told(text))

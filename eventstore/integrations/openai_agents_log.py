@@ -116,6 +116,8 @@ class RunLog:
             CallChanged: a call has changed since the model asked for it.
         """
         texts = {call_id: str(item.get("output")) for call_id, item in items.items()}
+        if self.calls.blocking.untold and (told := self.calls.blocking.telling(texts)) is not None:
+            await self.chat.session.run(told)
         for call_id, tool in (await self.calls.unanswered(texts)).items():
             if tool.revision != first_seen(tool):
                 raise _RefusedAnswer("completed", first_seen(tool), tool)
@@ -176,6 +178,10 @@ class RunLog:
             result = await self._invoked(tool, context, given, attempt)
             is_remote = found.id in self.remote_ends
             failed = self._failure_of(found, context.tool_call_id)
+            if tool.tool_output_guardrails:  # which may put other words in their place
+                output = (_item(tool, context, result) or {}).get("output")
+                text = output if isinstance(output, str) else None
+                self.calls.blocking.untold[context.tool_call_id] = found.id, text
             if failed is not None:
                 in_doubt = _leaves_doubt(failed) and attempt.has_effect
                 item = None if in_doubt else _item(tool, context, result)

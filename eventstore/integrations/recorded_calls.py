@@ -18,12 +18,14 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeAlias, TypeVar
 
 from eventstore.aio.conversation import AsyncConversation
+from eventstore.append.command import Command
 from eventstore.append.commands import attempts, decisions
 from eventstore.conversation import Conversation
 from eventstore.domain.failure import ErrorKind, Failure
 from eventstore.domain.own_texts import is_own_text
 from eventstore.domain.recovery import has_expired
 from eventstore.domain.statuses import Approved
+from eventstore.domain.told import words_told
 from eventstore.integrations.call_starts import CallStarts, awaits_attempt
 from eventstore.integrations.host_answers import EDITED, first_seen
 from eventstore.integrations.words_said import WordsSaid
@@ -38,7 +40,6 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
     from eventstore.aio.attempt import AsyncAttempt
-    from eventstore.append.command import Command
     from eventstore.append.commands.decisions import Seen
     from eventstore.attempt import Pauses
     from eventstore.domain.events import ModelResponded
@@ -78,6 +79,11 @@ class RecordedCalls:
         self._needs_approval = _of_call(needs_approval)
         self._framework = framework
         self._ids: dict[str, str] = {}  # of the framework -> of the log, the latest
+        self.untold: dict[str, tuple[str, str | None]] = {}
+        """Calls of which others may still say what the model is told, by the framework's ids.
+
+        Each with its id in the log, and what that tells of it.
+        """
         self._new: dict[str, Tool] = {}  # of the last response, as recorded, by the framework's ids
 
     # what the framework's ids mean
@@ -141,6 +147,18 @@ class RecordedCalls:
         for tool in reversed(self._chat.tools.values()):
             if call_id in (tool.provider_call_id, tool.id):
                 yield tool
+
+    def telling(self, answers: Mapping[str, str]) -> Command[None] | None:
+        """Return the append of what the model is told of calls that have ended, if it is other.
+
+        `answers` are the texts of a request, by the framework's ids.
+        """
+        asked = [call_id for call_id in answers if call_id in self.untold]
+        known = [(*self.untold.pop(call_id), answers[call_id]) for call_id in asked]
+        events = [words_told(own_id, told) for own_id, text, told in known if text != told]
+        if not events:
+            return None
+        return Command(self._chat.id, lambda _, __: events, lambda _: None)
 
     def not_ended(self, call_ids: Iterable[str]) -> list[str]:
         """Return the framework's ids of calls whose end was not recorded here."""

@@ -16,9 +16,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import Any, Final, Self
 
+from msgspec.structs import replace
+
 from eventstore import (
     Conversation,
     Event,
+    Failed,
     HookRaised,
     IllegalTransition,
     MessageAdded,
@@ -41,6 +44,7 @@ from eventstore import (
 )
 from eventstore.domain.covered import covered_call, covered_event
 from eventstore.domain.redaction import REDACTED
+from eventstore.domain.told import retold, told_later
 from eventstore.domain.unreadable_steps import left_in_doubt
 from eventstore.providers import LaterSystem, Reasoning, references_server_call
 from projections.history.bounded_results import ResultLimitsByTool
@@ -228,6 +232,9 @@ class History:
             said.revision += 1
 
     def _add_message(self, version: int, event: MessageAdded) -> None:
+        if event.results and (text := told_later(event)) is not None:
+            self._tell(version, event.results[0], text)
+            return
         if event.results:
             self._keep_results_message(version, event)
             if not event.parts:
@@ -255,6 +262,17 @@ class History:
             self._trace.begin_turn(version)
             if event.turn is not None:
                 self._turns.setdefault(event.turn, entry)
+
+    def _tell(self, version: int, call_id: str, text: str) -> None:
+        """Take in what the model was told of a call after its end."""
+        call = self._calls.get(call_id)
+        if call is None or call.answer is None:
+            return
+        call.answer = retold(call.answer, text)
+        if isinstance(call.answer, ToolFailed):
+            call.tool = replace(call.tool, status=Failed(call.answer.failure))
+        call.versions.append(version)
+        self._entry_of_call[call_id].revision += 1
 
     def _keep_results_message(self, version: int, event: MessageAdded) -> None:
         """Keep the message in which results came with their turn, if it may go back there."""

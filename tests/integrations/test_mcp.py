@@ -48,6 +48,7 @@ class TestMcp(Scenes):
 
     framework = "mcp"
     asks_a_model = False
+    tells_errors = False
     failure = (  # no class of an exception crosses the wire
         "eventstore.integrations.mcp.RemoteToolError",
         "Error executing tool find_order",
