@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Literal, TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
 from eventstore.domain.messages import Audio, Document, Image, Opaque, Part, Text
 from eventstore.providers.adapter_protocol import ProviderAdapter
@@ -20,6 +21,7 @@ from eventstore.providers.model import Answer, Call, Change, Turn, with_turn_ver
 from eventstore.providers.parts_as_text import foreign_text, part_label, plain_text
 from eventstore.providers.registry import PROVIDERS, adapter_of, audio, media
 from eventstore.providers.server_kept_calls import inline_server_call
+from eventstore.providers.server_kept_data import ServerKept, without_server_data
 
 LaterSystem: TypeAlias = Literal["keep", "user"]
 """Whether a system message inside of a conversation stays, or becomes one of the user's."""
@@ -36,6 +38,7 @@ class Target(msgspec.Struct, frozen=True):
     takes_later_system: bool | None = None
     later_system: LaterSystem = "keep"
     reasoning: Reasoning = "drop"
+    server_kept: ServerKept = "keep"
 
 
 class PreparedTurn(msgspec.Struct, frozen=True, gc=False):
@@ -55,6 +58,14 @@ class PreparedTurn(msgspec.Struct, frozen=True, gc=False):
 
 def prepared(turn: Turn, target: Target) -> PreparedTurn:
     """Return a turn as it goes to a provider."""
+    if target.server_kept == "note":
+        told = without_server_data(turn, target.provider)
+        if told is not turn:
+            return replace(_prepared(told, target), turn=turn)
+    return _prepared(turn, target)
+
+
+def _prepared(turn: Turn, target: Target) -> PreparedTurn:
     rich = [call for call in turn.calls if _is_rich(call, target.provider)] if turn.calls else []
     said = _with_later_system(turn, target)
     if said is turn and turn.well_formed and turn.provider == target.provider and not rich:

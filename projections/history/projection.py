@@ -46,7 +46,7 @@ from eventstore.domain.covered import covered_call, covered_event
 from eventstore.domain.redaction import REDACTED
 from eventstore.domain.told import retold, told_later
 from eventstore.domain.unreadable_steps import left_in_doubt
-from eventstore.providers import LaterSystem, Reasoning, references_server_call
+from eventstore.providers import LaterSystem, Reasoning, ServerKept, references_server_call
 from projections.history.bounded_results import ResultLimitsByTool
 from projections.history.entries import Entries, Entry, LoggedCall, Repair
 from projections.history.model_history import KeptView, ModelHistory, history_to_show
@@ -86,6 +86,7 @@ def model_history(  # noqa: PLR0913 - each with a default
     later_system: LaterSystem = "keep",
     model: str | None = None,
     reasoning: Reasoning = "drop",
+    server_kept: ServerKept = "keep",
     needs_approval: NeedsApproval | None = None,
 ) -> ModelHistory:
     """Return the history to show the model next: valid for any provider, from any part of a log.
@@ -122,7 +123,8 @@ def model_history(  # noqa: PLR0913 - each with a default
     the `model`, what is known of it decides both; see `ModelHistory.render`.
 
     Reasoning of another provider is left out, or told in a note of the user's with
-    `reasoning="note"`.
+    `reasoning="note"`. A provider's server keeps code containers, files and items for a time, and
+    refuses a request that names one that is gone: `server_kept="note"` tells of them in a note.
 
     The same events give the same bytes.
 
@@ -145,6 +147,7 @@ def model_history(  # noqa: PLR0913 - each with a default
         later_system=later_system,
         model=model,
         reasoning=reasoning,
+        server_kept=server_kept,
         needs_approval=needs_approval,
     )
     if not isinstance(events, Conversation):
@@ -274,7 +277,7 @@ class History:
         if isinstance(call.answer, ToolFailed):
             call.tool = replace(call.tool, status=Failed(call.answer.failure))
         call.versions.append(version)
-        self._entry_of_call[call_id].revision += 1
+        self._entries.note_change(self._entry_of_call[call_id])
 
     def _keep_results_message(self, version: int, event: MessageAdded) -> None:
         """Keep the message in which results came with their turn, if it may go back there."""
@@ -390,6 +393,7 @@ class History:
         later_system: LaterSystem = "keep",
         model: str | None = None,
         reasoning: Reasoning = "drop",
+        server_kept: ServerKept = "keep",
         needs_approval: NeedsApproval | None = None,
     ) -> ModelHistory:
         """Return what the model sees; the options and errors are those of `model_history`."""
@@ -408,6 +412,7 @@ class History:
             later_system=later_system,
             model=model,
             reasoning=reasoning,
+            server_kept=server_kept,
             needs_approval=needs_approval,
         )
         return self.view_with(options)
