@@ -33,12 +33,7 @@ ANTHROPIC = [
         "role": "assistant",
         "content": [
             {"type": "thinking", "thinking": "hm", "signature": "c2ln"},
-            {
-                "type": "server_tool_use",
-                "id": "srvtoolu_1",
-                "name": "code_execution",
-                "input": CODE,
-            },
+            USED,
             {"type": "code_execution_tool_result", "tool_use_id": "srvtoolu_1", "content": RAN},
             {"type": "text", "text": "It is plotted."},
         ],
