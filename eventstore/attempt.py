@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from eventstore.append.command import Command
     from eventstore.domain.json_types import JsonObject
     from eventstore.domain.leases import Lease
-    from eventstore.domain.told import Told
+    from eventstore.domain.wording import Wording
     from eventstore.leases.keeper import Hold
     from eventstore.session import LogSession, Session
 
@@ -271,11 +271,11 @@ class Attempt(StartedAttempt):
         super().__init__(conversation_id, tool, hold)
         self._session = session
 
-    def complete(self, result: object, *, told: Told | None = None) -> Tool:
-        """Record the result: any value. `told` is what a framework tells the model of it."""
+    def complete(self, result: object, *, wording: Wording | None = None) -> Tool:
+        """Record the result: any value. `wording` is what a framework tells the model of it."""
         # The tool has done its work: if that cannot be recorded now, it has still not failed.
         self.ended = True
-        return self._note_recorded(self._session.run(self.completion(result).telling(told)))
+        return self._note_recorded(self._session.run(self.completion(result).worded(wording)))
 
     def pause(self, until: Moment | None = None, reason: str | None = None) -> Tool:
         """Record that it pauses: the call waits again, until a time or until a person decides.
@@ -293,13 +293,13 @@ class Attempt(StartedAttempt):
         error: BaseException | Failure | str,
         *,
         delay: float | None = None,
-        told: Told | None = None,
+        wording: Wording | None = None,
     ) -> Tool:
         """Record the failure; `delay` is the wait in seconds before the next attempt.
 
-        `told` is what a framework tells the model of it.
+        `wording` is what a framework tells the model of it.
         """
-        return self._note_recorded(self._session.run(self.failure(error, delay).telling(told)))
+        return self._note_recorded(self._session.run(self.failure(error, delay).worded(wording)))
 
 
 @contextmanager

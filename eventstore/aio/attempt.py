@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from eventstore.aio.session import AsyncSession
     from eventstore.append.command import Command
     from eventstore.domain.times import Moment
-    from eventstore.domain.told import Told
     from eventstore.domain.tool import Tool
+    from eventstore.domain.wording import Wording
     from eventstore.leases.keeper import Hold
 
 NOT_RUN = Failure(
@@ -39,11 +39,11 @@ class AsyncAttempt(StartedAttempt):
         super().__init__(conversation_id, tool, hold)
         self._session = session
 
-    async def complete(self, result: object, *, told: Told | None = None) -> Tool:
+    async def complete(self, result: object, *, wording: Wording | None = None) -> Tool:
         """Record the result: any value; see `Attempt.complete`."""
         # The tool has done its work: if that cannot be recorded now, it has still not failed.
         self.ended = True
-        return self._note_recorded(await self._session.run(self.completion(result).telling(told)))
+        return self._note_recorded(await self._session.run(self.completion(result).worded(wording)))
 
     async def pause(self, until: Moment | None = None, reason: str | None = None) -> Tool:
         """Record that it pauses: the call waits again; see `Attempt.pause`."""
@@ -54,10 +54,10 @@ class AsyncAttempt(StartedAttempt):
         error: BaseException | Failure | str,
         *,
         delay: float | None = None,
-        told: Told | None = None,
+        wording: Wording | None = None,
     ) -> Tool:
         """Record the failure; see `Attempt.fail`."""
-        failure = self.failure(error, delay).telling(told)
+        failure = self.failure(error, delay).worded(wording)
         return self._note_recorded(await self._session.run(failure))
 
 

@@ -39,8 +39,8 @@ from eventstore.domain.events import (
     ToolRejected,
 )
 from eventstore.domain.fingerprint import render
-from eventstore.domain.told import Told, with_words
 from eventstore.domain.tool import Tool
+from eventstore.domain.wording import Wording, with_wording
 from eventstore.errors import VersionConflict
 from eventstore.storage.interface import Appended, Draft, Rewrite
 from eventstore.subjects.tags import Tag
@@ -100,14 +100,14 @@ class Command(msgspec.Struct, Generic[T_co], frozen=True, eq=False):
         """Return the command whose events have these tags, too, and are encrypted with a vault."""
         return replace(self, tags=(*self.tags, *tags), vault=vault)
 
-    def telling(self, told: Told | None) -> Command[T_co]:
+    def worded(self, wording: Wording | None) -> Command[T_co]:
         """Return the command whose event, the end of a call, says what the model was told of it."""
-        if told is None:
+        if wording is None:
             return self
 
         def decide(state: ConversationState, look_up: LookUp) -> Sequence[Event]:
             events = self.decide(state, look_up)
-            return [with_words(e, told) if type(e) in _ENDS else e for e in events]
+            return [with_wording(e, wording) if type(e) in _ENDS else e for e in events]
 
         return replace(self, decide=decide)
 

@@ -33,7 +33,7 @@ from eventstore.aio.conversation import AsyncConversation
 from eventstore.append.commands import attempts
 from eventstore.conversation import Conversation
 from eventstore.domain.statuses import Failed, Pending, Rejected
-from eventstore.domain.told import Told
+from eventstore.domain.wording import Wording
 from eventstore.integrations.call_starts import awaits_attempt, may_run
 from eventstore.integrations.extras import missing_extra
 from eventstore.integrations.recorded_calls import (
@@ -59,7 +59,7 @@ try:
         PROVIDER,
         failure_of,
         recorded_result,
-        told_of_error,
+        wording_of_error,
     )
 except ImportError as error:
     raise missing_extra("anthropic", error) from error
@@ -307,12 +307,12 @@ class _RecordedTool(BetaBuiltinFunctionTool):
                 result = self._tool.call(attempt.arguments)
             except Exception as error:
                 failure = failure_of(error)
-                attempt.fail(failure, told=told_of_error(error, failure, attempt))
+                attempt.fail(failure, wording=wording_of_error(error, failure, attempt))
                 if attempt.tool.in_doubt:
                     return self._turn.answer(attempt.tool)
                 raise
-            value, told = recorded_result(result, attempt)
-            attempt.complete(value, told=told)
+            value, wording = recorded_result(result, attempt)
+            attempt.complete(value, wording=wording)
             return result
 
 
@@ -355,12 +355,12 @@ class _AsyncRecordedTool(BetaAsyncBuiltinFunctionTool):
                 result = await self._tool.call(attempt.arguments)
             except Exception as error:
                 failure = failure_of(error)
-                await attempt.fail(failure, told=told_of_error(error, failure, attempt))
+                await attempt.fail(failure, wording=wording_of_error(error, failure, attempt))
                 if attempt.tool.in_doubt:
                     return await self._answer(attempt.tool)
                 raise
-            value, told = recorded_result(result, attempt)
-            await attempt.complete(value, told=told)
+            value, wording = recorded_result(result, attempt)
+            await attempt.complete(value, wording=wording)
             return result
 
     async def _answer(self, tool: Tool) -> BetaFunctionToolResultType:
@@ -399,9 +399,9 @@ class _Turn:
         names = {_name_of(tool) for tool in self.tools}
         for tool in self._untaken:
             if tool.call.name not in names and isinstance(tool.status, Pending):
-                told = Told(f"Error: Tool '{tool.call.name}' not found")
+                wording = Wording(f"Error: Tool '{tool.call.name}' not found")
                 failure = attempts.fail(self.chat.id, tool.id, unknown_tool(tool.call.name))
-                self.chat.session.run(failure.telling(told))
+                self.chat.session.run(failure.worded(wording))
         return list(self._untaken)
 
     def to_resume(self) -> list[Tool] | None:

@@ -10,13 +10,13 @@ from pydantic import ValidationError
 from eventstore.clock import system_clock
 from eventstore.domain.failure import Failure
 from eventstore.integrations.recorded_calls import id_in_framework, validation_failure
-from eventstore.integrations.told_results import recorded_of, told_in
+from eventstore.integrations.recorded_wordings import recorded_of, wording_in
 from eventstore.providers.sdk_objects import plain
 
 if TYPE_CHECKING:
     from eventstore.attempt import StartedAttempt
     from eventstore.domain.json_types import JsonObject
-    from eventstore.domain.told import Told
+    from eventstore.domain.wording import Wording
 
 PROVIDER: Final = "anthropic"
 """The form of the SDK's messages."""
@@ -30,15 +30,15 @@ def failure_of(error: Exception) -> Failure:
     return Failure.from_exception(error, now=system_clock())
 
 
-def told_of_error(error: Exception, failure: Failure, attempt: StartedAttempt) -> Told | None:
+def wording_of_error(error: Exception, failure: Failure, attempt: StartedAttempt) -> Wording | None:
     """Return what the SDK tells the model of an error; None where the log does, of a doubt."""
     if failure.leaves_doubt and attempt.has_effect:
         return None
     content = error.content if isinstance(error, ToolError) else repr(error)
-    return told_in(_result_message(content, attempt, is_error=True), PROVIDER)
+    return wording_in(_result_message(content, attempt, is_error=True), PROVIDER)
 
 
-def recorded_result(result: object, attempt: StartedAttempt) -> tuple[Any, Told | None]:
+def recorded_result(result: object, attempt: StartedAttempt) -> tuple[Any, Wording | None]:
     """Return what is recorded of a result, and what the SDK tells the model of it."""
     if isinstance(result, str):
         return result, None

@@ -10,7 +10,7 @@ from google.genai import types
 
 from eventstore.domain.media_types import PDF
 from eventstore.domain.messages import Audio, Document, Image
-from eventstore.integrations.told_results import told_in
+from eventstore.integrations.recorded_wordings import wording_in
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from google.adk.runners import Runner
     from google.adk.sessions import Session
 
-    from eventstore.domain.told import Told
     from eventstore.domain.tool import Tool
+    from eventstore.domain.wording import Wording
     from eventstore.providers.model import Turn
 
 PROVIDER: Final = "gemini"
@@ -36,10 +36,10 @@ _CONTROL: Final = "adk_request_"  # begins the names of ADK's own calls, which a
 # results
 
 
-def told_of(call_id: str, name: str, result: object) -> Told | None:
+def wording_of(call_id: str, name: str, result: object) -> Wording | None:
     """Return what the model is told of a result that tells of an error."""
     response = {"id": call_id, "name": name, "response": result}
-    return told_in({"role": "user", "parts": [{"functionResponse": response}]}, PROVIDER)
+    return wording_in({"role": "user", "parts": [{"functionResponse": response}]}, PROVIDER)
 
 
 def recorded_result(value: object, depth: int = 5) -> object:

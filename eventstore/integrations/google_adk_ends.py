@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from eventstore.domain.failure import ErrorKind, Failure
 from eventstore.integrations.error_texts import failure_of_text
-from eventstore.integrations.google_adk_contents import recorded_result, told_of
+from eventstore.integrations.google_adk_contents import recorded_result, wording_of
 from eventstore.integrations.host_answers import seen_at_pause
 from eventstore.integrations.recorded_calls import AsyncRecordedCalls, shown_text
 
@@ -84,8 +84,8 @@ class ToolEnds(BasePlugin):
                 await attempt.pause(reason="long-running")
             elif (failure := _failure_in(tool, result)) is not None:
                 in_doubt = failure.leaves_doubt and attempt.has_effect
-                told = None if in_doubt else told_of(call_id, tool.name, result)
-                await attempt.fail(failure, told=told)
+                wording = None if in_doubt else wording_of(call_id, tool.name, result)
+                await attempt.fail(failure, wording=wording)
             else:
                 await attempt.complete(recorded_result(result))
         return await self.answered(attempt.tool) if attempt.tool.in_doubt else None

@@ -65,8 +65,8 @@ try:
         ToolErrors,
         WatchedTools,
         failure_in,
-        told_in,
         value_in,
+        wording_in,
     )
 except ImportError as error:
     raise missing_extra("langgraph", error) from error
@@ -182,7 +182,7 @@ class Ledger:
             if failure is None:
                 attempt.complete(value_in(result, request))
             else:
-                attempt.fail(failure, told=told_in(result, failure, request, attempt))
+                attempt.fail(failure, wording=wording_in(result, failure, request, attempt))
                 if attempt.tool.in_doubt and isinstance(result, ToolMessage):
                     return self._answer(attempt.tool, request)
             return result
@@ -213,8 +213,8 @@ class Ledger:
             if failure is None:
                 await attempt.complete(value_in(result, request))
             else:
-                told = told_in(result, failure, request, attempt)
-                await attempt.fail(failure, told=told)
+                wording = wording_in(result, failure, request, attempt)
+                await attempt.fail(failure, wording=wording)
                 if attempt.tool.in_doubt and isinstance(result, ToolMessage):
                     doubtful = attempt.tool
                     return await session.call(lambda: self._answer(doubtful, request))
@@ -333,7 +333,7 @@ class Ledger:
     def _note_failed(self, failed: Tool, request: ToolCallRequest) -> None:
         """Note that other code says of an exception what the model is told."""
         text = failed.status.model_text if isinstance(failed.status, Failed) else None
-        self._calls.untold[str(request.tool_call["id"])] = failed.id, text
+        self._calls.unworded[str(request.tool_call["id"])] = failed.id, text
 
     def _watched(self, request: ToolCallRequest, attempt: StartedAttempt) -> ToolCallRequest:
         """Return a request for the arguments in force, whose tool tells its exceptions."""

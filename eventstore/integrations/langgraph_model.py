@@ -84,8 +84,8 @@ class RecordedModel:
                 self._chat.record(convert_to_openai_messages(message), "openai")
         shown = self._with_answers(messages)
         answers = {m.tool_call_id: str(m.text) for m in shown if isinstance(m, ToolMessage)}
-        if self._calls.untold and (told := self._calls.telling(answers)) is not None:
-            self._chat.session.run(told)
+        if (words := self._calls.worded(answers)) is not None:
+            self._chat.session.run(words)
         return Asked(None, shown)
 
     def record_response(self, messages: Sequence[BaseMessage], latency: float) -> None:

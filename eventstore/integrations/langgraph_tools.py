@@ -18,7 +18,7 @@ from langchain_core.tools import ToolException
 from pydantic import ValidationError
 
 from eventstore.append.inputs import failure_of
-from eventstore.domain.told import Told
+from eventstore.domain.wording import Wording
 from eventstore.integrations.recorded_calls import validation_failure
 
 if TYPE_CHECKING:
@@ -136,12 +136,12 @@ def failure_in(
     return errors.error or str(message.text)
 
 
-def told_in(
+def wording_in(
     result: Returned,
     failure: Failure | BaseException | str,
     request: ToolCallRequest,
     attempt: StartedAttempt,
-) -> Told | None:
+) -> Wording | None:
     """Return what the model is told of a failure in a result; None where the log tells of a doubt.
 
     What it reads of a refused call, or of a tool with an exception, is the text of the message.
@@ -149,7 +149,7 @@ def told_in(
     message = _message(result, request)
     if message is None or (failure_of(failure).leaves_doubt and attempt.has_effect):
         return None
-    return Told(str(message.text))
+    return Wording(str(message.text))
 
 
 def value_in(result: Returned, request: ToolCallRequest) -> object:

@@ -39,7 +39,7 @@ from eventstore.integrations.recorded_calls import (
     unknown_tool,
     validation_failure,
 )
-from eventstore.integrations.told_results import recorded_of, told_in
+from eventstore.integrations.recorded_wordings import recorded_of, wording_in
 from eventstore.providers.json_values import members_of
 from eventstore.providers.native_form import without_restorable_native
 from eventstore.providers.parsing import parse_own
@@ -116,8 +116,8 @@ class RunLog:
             CallChanged: a call has changed since the model asked for it.
         """
         texts = {call_id: str(item.get("output")) for call_id, item in items.items()}
-        if self.calls.blocking.untold and (told := self.calls.blocking.telling(texts)) is not None:
-            await self.chat.session.run(told)
+        if (words := self.calls.blocking.worded(texts)) is not None:
+            await self.chat.session.run(words)
         for call_id, tool in (await self.calls.unanswered(texts)).items():
             if tool.revision != first_seen(tool):
                 raise _RefusedAnswer("completed", first_seen(tool), tool)
@@ -126,10 +126,10 @@ class RunLog:
     async def record_refusal(self, tool: Tool, reason: str | None, guardrail: str) -> None:
         """Record that a guardrail of the host has refused a call, as it was then."""
         if awaits_attempt(tool):
-            told = None
+            wording = None
             if reason is not None:
-                told = told_in(_output_item(id_in_framework(tool), reason), PROVIDER)
-            await self.calls.reject(tool, reason, "hook", guardrail, seen=tool, told=told)
+                wording = wording_in(_output_item(id_in_framework(tool), reason), PROVIDER)
+            await self.calls.reject(tool, reason, "hook", guardrail, seen=tool, wording=wording)
 
     async def note_error(self, args: ToolErrorFormatterArgs[Any], text: str | None) -> None:
         """Keep a tool's own exception; record a refused or an unknown call, told in a `text`."""
@@ -139,13 +139,13 @@ class RunLog:
         tool = await self.calls.find(args.call_id)
         if tool is not None and awaits_attempt(tool):
             said = args.default_message if text is None else text
-            told = told_in(_output_item(args.call_id, said), PROVIDER)
+            wording = wording_in(_output_item(args.call_id, said), PROVIDER)
             if args.kind == "approval_rejected":
                 if tool.revision == first_seen(tool):  # otherwise the next request is refused
-                    await self.calls.reject(tool, said, seen=tool, told=told)
+                    await self.calls.reject(tool, said, seen=tool, wording=wording)
             else:
                 failure = Failure(ErrorKind.VALIDATION, args.default_message)
-                await self.calls.fail(tool, failure, told)
+                await self.calls.fail(tool, failure, wording)
 
     async def _approved(self, tool: Tool) -> Tool:
         """Return a call with the host's approval of what the model asked for.
@@ -181,19 +181,19 @@ class RunLog:
             if tool.tool_output_guardrails:  # which may put other words in their place
                 output = (_item(tool, context, result) or {}).get("output")
                 text = output if isinstance(output, str) else None
-                self.calls.blocking.untold[context.tool_call_id] = found.id, text
+                self.calls.blocking.unworded[context.tool_call_id] = found.id, text
             if failed is not None:
                 in_doubt = _leaves_doubt(failed) and attempt.has_effect
                 item = None if in_doubt else _item(tool, context, result)
-                await attempt.fail(failed, told=told_in(item, PROVIDER) if item else None)
+                await attempt.fail(failed, wording=wording_in(item, PROVIDER) if item else None)
                 if attempt.tool.in_doubt:
                     return await self.output(attempt.tool)
             else:
                 value: Any = plain(words_of(result) if is_remote else result)
-                item, told = _item(tool, context, result), None
+                item, wording = _item(tool, context, result), None
                 if item is not None:
-                    value, told = recorded_of(item, PROVIDER, value)
-                await attempt.complete(value, told=told)
+                    value, wording = recorded_of(item, PROVIDER, value)
+                await attempt.complete(value, wording=wording)
             return result
 
     async def _invoked(
@@ -206,8 +206,8 @@ class RunLog:
         except CancelledError as cancelled:
             if _is_timeout(tool, time.monotonic() - began):
                 text = await self._text_of_timeout(tool, context)
-                told = told_in(_output_item(context.tool_call_id, text), PROVIDER)
-                await attempt.fail(cancelled, told=told)
+                wording = wording_in(_output_item(context.tool_call_id, text), PROVIDER)
+                await attempt.fail(cancelled, wording=wording)
             raise
         except ModelBehaviorError as refused:
             await attempt.fail(validation_failure(refused))

@@ -50,8 +50,8 @@ try:
         parsed_call,
         recorded_value,
         shown_messages,
-        told_of,
         value_of,
+        wording_of,
     )
 except ImportError as error:
     raise missing_extra("pydantic-ai", error) from error
@@ -218,7 +218,7 @@ class Ledger(AbstractCapability[Any]):
             tool = await self._log.tool(ctx, call)
             if awaits_attempt(tool):
                 failure = validation_failure(_origin(error))
-                await self._calls.fail(tool, failure, told_of(error, call))
+                await self._calls.fail(tool, failure, wording_of(error, call))
             raise
 
     async def wrap_tool_execute(
@@ -321,7 +321,7 @@ class Ledger(AbstractCapability[Any]):
             except _WRAPPERS as error:
                 failure = Failure.from_exception(_origin(error), now=system_clock())
                 in_doubt = failure.leaves_doubt and attempt.has_effect
-                await attempt.fail(failure, told=None if in_doubt else told_of(error, call))
+                await attempt.fail(failure, wording=None if in_doubt else wording_of(error, call))
                 if attempt.tool.in_doubt:
                     answer = shown_text(await self._calls.answer(attempt.tool))
                     raise exceptions.ToolFailed(answer) from error

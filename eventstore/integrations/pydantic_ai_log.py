@@ -27,8 +27,8 @@ from eventstore.integrations.pydantic_ai_messages import (
     message_added,
     parsed_call,
     stated_facts,
-    told_by,
     without_stored,
+    wording_by,
 )
 from eventstore.integrations.recorded_calls import AsyncRecordedCalls
 
@@ -99,12 +99,12 @@ class RunLog:
         }
         for call_id, tool in (await self.calls.unanswered(texts)).items():
             part, text = answers[call_id], texts[call_id]
-            told = told_by(part)
+            wording = wording_by(part)
             if part.outcome == "denied":
                 seen = seen_by_host(given, tool)
-                await self.calls.reject(tool, text, seen=seen, told=told)
+                await self.calls.reject(tool, text, seen=seen, wording=wording)
             elif part.outcome in ("failed", "retried"):
-                await self.calls.fail(tool, Failure(ErrorKind.VALIDATION, text), told)
+                await self.calls.fail(tool, Failure(ErrorKind.VALIDATION, text), wording)
             elif part.outcome == "success":
                 await self.chat.complete(tool.id, text, synthetic=True)
 

@@ -14,8 +14,8 @@ from eventstore.domain.arguments import in_microseconds
 from eventstore.domain.events import MessageAdded, ModelResponded
 from eventstore.domain.media_types import PDF
 from eventstore.domain.messages import Audio, Document, Image, Opaque, Part, Text
-from eventstore.domain.told import Told
 from eventstore.domain.usage import Usage
+from eventstore.domain.wording import Wording
 from eventstore.integrations.recorded_calls import shown_text
 from eventstore.providers.call_arguments import function_call
 from eventstore.providers.model import ParsedCall
@@ -184,25 +184,25 @@ def _written(call: Call) -> str | dict[str, Any]:
     return call.arguments if isinstance(call.arguments, dict) else {}
 
 
-def told_by(part: object) -> Told | None:
+def wording_by(part: object) -> Wording | None:
     """Return what an answer that is no success tells the model; None of anything else."""
     if not isinstance(part, messages.ToolReturnPart) or part.outcome == "success":
         return None
     text = part.model_response_str(wrap_if_error=False)
     if part.outcome != "denied" and isinstance(part.content, str):
-        return Told(text)
+        return Wording(text)
     (request,) = _request.dump_python([messages.ModelRequest([part])], mode="json")
-    return Told(text, FRAMEWORK, request["parts"][0])
+    return Wording(text, FRAMEWORK, request["parts"][0])
 
 
-def told_of(error: BaseException, call: messages.ToolCallPart) -> Told | None:
+def wording_of(error: BaseException, call: messages.ToolCallPart) -> Wording | None:
     """Return what pydantic-ai tells the model of an error; None where the run ends with it."""
     if isinstance(error, exceptions.ToolRetryError):
-        return told_by(error.tool_retry)
+        return wording_by(error.tool_retry)
     if isinstance(error, exceptions.ToolFailedError):
-        return told_by(error.tool_failed)
+        return wording_by(error.tool_failed)
     if isinstance(error, exceptions.ToolFailed):
-        return Told(error.message)
+        return Wording(error.message)
     if not isinstance(error, exceptions.ModelRetry | ValidationError):
         return None
     try:  # nothing public makes the part that the agent will
@@ -210,7 +210,7 @@ def told_of(error: BaseException, call: messages.ToolCallPart) -> Told | None:
     except ImportError:
         return None
     name, call_id = call.tool_name, call.tool_call_id
-    return told_by(build_retried_tool_return(error, tool_name=name, tool_call_id=call_id))
+    return wording_by(build_retried_tool_return(error, tool_name=name, tool_call_id=call_id))
 
 
 def recorded_value(value: object) -> object:

@@ -45,7 +45,7 @@ from eventstore.integrations.recorded_calls import (
     shown_text,
     validation_failure,
 )
-from eventstore.integrations.told_results import recorded_of, told_in
+from eventstore.integrations.recorded_wordings import recorded_of, wording_in
 
 try:
     from pydantic import ValidationError
@@ -206,8 +206,8 @@ class Ledger(Plugin):
     async def _record_answer(self, tool: Tool, result: ToolResult) -> None:
         """Record the answer to a call that no tool gave: its name or its arguments are refused."""
         if result["status"] == "error":
-            told = told_in(_message(dict(result)), PROVIDER)
-            await self._calls.fail(tool, Failure(ErrorKind.VALIDATION, _text(result)), told)
+            wording = wording_in(_message(dict(result)), PROVIDER)
+            await self._calls.fail(tool, Failure(ErrorKind.VALIDATION, _text(result)), wording)
         else:
             await self.chat.complete(tool.id, _value(result), synthetic=True)
 
@@ -303,14 +303,14 @@ async def _end(attempt: AsyncAttempt, event: ToolResultEvent, remote: Failure | 
         return
     failure = remote if error is None and remote else _failure(error, result)
     in_doubt = failure.leaves_doubt and attempt.has_effect
-    told = None if in_doubt else told_in(_message(dict(result)), PROVIDER)
-    await attempt.fail(failure, told=told)
+    wording = None if in_doubt else wording_in(_message(dict(result)), PROVIDER)
+    await attempt.fail(failure, wording=wording)
 
 
 async def _complete(attempt: AsyncAttempt, result: ToolResult) -> None:
     shown: Any = {key: result[key] for key in ("toolUseId", "content")}  # success goes without
-    value, told = recorded_of(_message(shown), PROVIDER, _value(result))
-    await attempt.complete(value, told=told)
+    value, wording = recorded_of(_message(shown), PROVIDER, _value(result))
+    await attempt.complete(value, wording=wording)
 
 
 def _failure(error: Exception | None, result: ToolResult) -> Failure:

@@ -59,9 +59,9 @@ class PreparedTurn(msgspec.Struct, frozen=True, gc=False):
 def prepared(turn: Turn, target: Target) -> PreparedTurn:
     """Return a turn as it goes to a provider."""
     if target.server_kept == "note":
-        told = without_server_data(turn, target.provider)
-        if told is not turn:
-            return replace(_prepared(told, target), turn=turn)
+        wording = without_server_data(turn, target.provider)
+        if wording is not turn:
+            return replace(_prepared(wording, target), turn=turn)
     return _prepared(turn, target)
 
 

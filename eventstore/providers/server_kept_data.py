@@ -44,7 +44,7 @@ def without_server_data(turn: Turn, provider: str) -> Turn:
     is_kept = turn.server_call is not None and turn.provider == provider
     if not named and not is_kept and calls == turn.calls:
         return turn
-    parts = tuple(_told(part) if n in named else part for n, part in enumerate(turn.parts))
+    parts = tuple(_noted(part) if n in named else part for n, part in enumerate(turn.parts))
     if not named and not is_kept:
         return replace(turn, calls=calls, results_message=None)
     return replace(
@@ -100,7 +100,7 @@ def _is_reasoning(part: Part, provider: str) -> bool:
     return kind_of(members_of(part.data)) in REASONING_KINDS
 
 
-def _told(part: Part) -> Part:
+def _noted(part: Part) -> Part:
     return Opaque(_OWNER.format(part.provider), part.data) if isinstance(part, Opaque) else part
 
 

@@ -44,8 +44,8 @@ from eventstore import (
 )
 from eventstore.domain.covered import covered_call, covered_event
 from eventstore.domain.redaction import REDACTED
-from eventstore.domain.told import retold, told_later
 from eventstore.domain.unreadable_steps import left_in_doubt
+from eventstore.domain.wording import later_wording, reworded
 from eventstore.providers import LaterSystem, Reasoning, ServerKept, references_server_call
 from projections.history.bounded_results import ResultLimitsByTool
 from projections.history.entries import Entries, Entry, LoggedCall, Repair
@@ -238,7 +238,7 @@ class History:
             self._entries.note_change(said)
 
     def _add_message(self, version: int, event: MessageAdded) -> None:
-        if event.results and (text := told_later(event)) is not None:
+        if event.results and (text := later_wording(event)) is not None:
             self._tell(version, event.results[0], text)
             return
         if event.results:
@@ -273,7 +273,7 @@ class History:
         call = self._calls.get(call_id)
         if call is None or call.answer is None:
             return
-        call.answer = retold(call.answer, text)
+        call.answer = reworded(call.answer, text)
         if isinstance(call.answer, ToolFailed):
             call.tool = replace(call.tool, status=Failed(call.answer.failure))
         call.versions.append(version)

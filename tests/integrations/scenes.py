@@ -98,7 +98,7 @@ SCENES = {
     "equal to a doubt": "test_a_call_equal_to_one_in_doubt_does_not_run",
     "a cut-off response": "test_a_call_of_a_response_that_was_cut_off_does_not_run",
     "a rule of the store": "test_a_covered_text_is_neither_stored_nor_run",
-    "the same words": "test_the_next_process_tells_the_model_what_it_was_told",
+    "the same words": "test_the_next_process_has_the_same_words",
 }
 """The scenes as the documentation names them, and their tests."""
 
@@ -550,7 +550,7 @@ class Scenes:
         ],
         ids=["an error", "a result", "bad arguments", "an unknown tool"],
     )
-    def test_the_next_process_tells_the_model_what_it_was_told(
+    def test_the_next_process_has_the_same_words(
         self, tmp_path: Path, name: str, arguments: dict[str, Any]
     ) -> None:
         """The prompt of the log has the framework's words, so that the provider's cache holds.
@@ -562,11 +562,11 @@ class Scenes:
         url = url_in(tmp_path)
         with suppress(Exception):  # an unknown tool ends the run of some
             self._play(Play(url=url, script=script[:2]))
-        told = without_cache_marks(requests_of(url)[-1])
+        wording = without_cache_marks(requests_of(url)[-1])
         done = self._process(Play(url=url, script=script, prompt="And now?"))
         asked = without_cache_marks(requests_of(url)[-1])
-        assert told in [asked[at : at + len(told)] for at in range(len(asked))], done.stderr
-        assert (HIDDEN in str(asked)) == (HIDDEN in str(told))
+        assert wording in [asked[at : at + len(wording)] for at in range(len(asked))], done.stderr
+        assert (HIDDEN in str(asked)) == (HIDDEN in str(wording))
         if arguments == {"number": 8}:
             with EventStore.open(url) as store:
                 status = store.conversation(CHAT).tools["call_a"].status

@@ -295,6 +295,7 @@ PROVIDERS = [
     "Rendered",
     "ResultsMessage",
     "RuleBook",
+    "ServerKept",
     "Turn",
     "Violation",
     "adapter_of",

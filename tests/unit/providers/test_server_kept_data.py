@@ -78,14 +78,17 @@ GONE = ("file_9", "cntr_1", "rs_1", "ci_1", "srvtoolu_1", "c2ln")
 @pytest.mark.parametrize(("provider", "history"), HISTORIES)
 def test_a_note_tells_what_ran_in_a_container(provider: AnyProvider, history: list[Any]) -> None:
     """The words stay, the code and its print are told, and no name of the server's is sent."""
-    told = repair_messages(history, provider, server_kept="note")
-    text = json.dumps(told.messages)
+    repaired = repair_messages(history, provider, server_kept="note")
+    text = json.dumps(repaired.messages)
     assert not [name for name in GONE if f'"{name}"' in text]
     for said in ("print(42)", "42", "It is plotted.", "not said by the assistant"):
         assert said in text
-    assert "told in a note" in str(told)
-    assert validate(told.messages, provider) == []
-    assert repair_messages(told.messages, provider, server_kept="note").messages == told.messages
+    assert "told in a note" in str(repaired)
+    assert validate(repaired.messages, provider) == []
+    assert (
+        repair_messages(repaired.messages, provider, server_kept="note").messages
+        == repaired.messages
+    )
 
 
 @pytest.mark.parametrize(("provider", "history"), HISTORIES)
@@ -96,13 +99,13 @@ def test_all_is_named_as_it_was_by_default(provider: AnyProvider, history: list[
         chat = store.conversation("c")
         chat.record_messages(history, provider)
         kept = json.dumps(model_history(chat).render(provider))
-        told = json.dumps(model_history(chat, server_kept="note").render(provider))
+        repaired = json.dumps(model_history(chat, server_kept="note").render(provider))
     assert [name for name in GONE if f'"{name}"' in kept]
-    assert not [name for name in GONE if f'"{name}"' in told]
+    assert not [name for name in GONE if f'"{name}"' in repaired]
 
 
-def test_what_names_nothing_goes_as_it_was() -> None:
-    """A turn is changed only where something in it names what the server keeps."""
+def test_a_turn_that_names_nothing_goes_as_it_was() -> None:
+    """A search keeps nothing at the server."""
     search = {"type": "web_search_call", "id": "ws_1", "status": "completed"}
     done = {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed"}
     said = {**done, "content": [{"type": "output_text", "text": "x", "annotations": []}]}
@@ -110,17 +113,17 @@ def test_what_names_nothing_goes_as_it_was() -> None:
     assert repair_messages(history, "openai-responses", server_kept="note").messages == history
 
 
-def test_a_result_of_a_call_that_the_server_keeps_is_told() -> None:
+def test_a_result_of_a_call_that_the_server_keeps_becomes_text() -> None:
     """Its call may be gone."""
     history = [
         {"type": "item_reference", "id": "fc_1"},
         {"type": "function_call_output", "call_id": "call_1", "output": "found"},
         THANKS,
     ]
-    told = repair_messages(history, "openai-responses", server_kept="note")
-    assert "item_reference" not in str(told.messages)
-    assert "found" in str(told.messages[0]["content"])
-    assert validate(told.messages, "openai-responses") == []
+    repaired = repair_messages(history, "openai-responses", server_kept="note")
+    assert "item_reference" not in str(repaired.messages)
+    assert "found" in str(repaired.messages[0]["content"])
+    assert validate(repaired.messages, "openai-responses") == []
 
 
 def test_another_value_of_the_option_is_refused() -> None:

@@ -1,4 +1,4 @@
-"""What a framework tells the model of a call, as the log keeps it; see `eventstore.domain.told`."""
+"""What a framework tells the model of a call, as the log keeps it; see `domain.wording`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from eventstore.domain.messages import Media, Part, Text
-from eventstore.domain.told import Told
+from eventstore.domain.wording import Wording
 from eventstore.providers.model import Answer, Call, ParsedResult
 from eventstore.providers.parsing import parse_own
 from eventstore.providers.registry import adapter_of
@@ -18,21 +18,21 @@ if TYPE_CHECKING:
 _encode = msgspec.json.Encoder().encode
 
 
-def told_in(message: JsonObject, provider: str) -> Told | None:
+def wording_in(message: JsonObject, provider: str) -> Wording | None:
     """Return what the only result in a message of a provider tells the model; None without one."""
     found = _result_in(message, provider)
     if found is None:
         return None
     if found.native is None:
-        return Told(found.text)
-    return Told(found.text, provider, found.native)
+        return Wording(found.text)
+    return Wording(found.text, provider, found.native)
 
 
-def recorded_of(message: JsonObject, provider: str, value: object) -> tuple[Any, Told | None]:
+def recorded_of(message: JsonObject, provider: str, value: object) -> tuple[Any, Wording | None]:
     """Return what is recorded of a result, and what the model is told of it.
 
     `value` is what the tool returned, and the message how the model reads that. A result of images
-    and the like is recorded in its parts. What a prompt of the log tells by itself is no `Told`.
+    and the like is recorded in its parts. What a prompt of the log tells by itself is no `Wording`.
     """
     found = _result_in(message, provider)
     if found is None or found.native is None:
@@ -47,7 +47,7 @@ def recorded_of(message: JsonObject, provider: str, value: object) -> tuple[Any,
     call = Call(found.id or "", found.name or "", {}, answer)
     if _same(adapter.render_result(call, call.id), found.native):
         return value, None
-    return value, Told(None, provider, found.native)
+    return value, Wording(None, provider, found.native)
 
 
 def _result_in(message: JsonObject, provider: str) -> ParsedResult | None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from eventstore.domain.json_types import JsonObject
 
 
-class Told(msgspec.Struct, frozen=True, gc=False):
+class Wording(msgspec.Struct, frozen=True, gc=False):
     """The `text` of an error, and a result or an error in the `native` form of a `provider`.
 
     Other providers read the text of an error, and of a result what the tool returned.
@@ -30,35 +30,35 @@ class Told(msgspec.Struct, frozen=True, gc=False):
     native: JsonObject | None = None
 
 
-def words_told(call_id: str, text: str) -> MessageAdded:
+def later_words(call_id: str, text: str) -> MessageAdded:
     """Return the event of what the model was told of a call after its end was recorded."""
     from eventstore.domain.events import MessageAdded
 
     return MessageAdded("tool", (Text(text),), call_id=call_id, results=(call_id,))
 
 
-def told_later(event: MessageAdded) -> str | None:
+def later_wording(event: MessageAdded) -> str | None:
     """Return what the model was told of a call after its end; None of other messages."""
     if event.role != "tool" or not event.results or event.call_id is None:
         return None
     return "\n".join(part.text for part in event.parts if isinstance(part, Text))
 
 
-def with_words(event: Any, told: Told) -> ToolCompleted | ToolFailed | ToolRejected:
+def with_wording(event: Any, wording: Wording) -> ToolCompleted | ToolFailed | ToolRejected:
     """Return the end of a call with what the model was told of it."""
-    if told.native is not None:
-        event = replace(event, provider=told.provider, native=told.native)
+    if wording.native is not None:
+        event = replace(event, provider=wording.provider, native=wording.native)
     failure = getattr(event, "failure", None)
-    if failure is not None and told.text is not None and failure.model_text != told.text:
-        event = replace(event, failure=replace(failure, model_message=told.text))
+    if failure is not None and wording.text is not None and failure.model_text != wording.text:
+        event = replace(event, failure=replace(failure, model_message=wording.text))
     ended: ToolCompleted | ToolFailed | ToolRejected = event
     return ended
 
 
-def retold(event: Any, text: str) -> ToolCompleted | ToolFailed | ToolRejected:
+def reworded(event: Any, text: str) -> ToolCompleted | ToolFailed | ToolRejected:
     """Return the end of a call as the model was told of it later, in a text."""
     event = replace(event, provider=None, native=None)
     response = getattr(event, "response", None)
     if response is not None:
         event = replace(event, response=replace(response, result=text), in_parts=False)
-    return with_words(event, Told(text))
+    return with_wording(event, Wording(text))
