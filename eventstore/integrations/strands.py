@@ -42,6 +42,7 @@ from eventstore.integrations.host_answers import (
 from eventstore.integrations.mcp_failures import remote_failure
 from eventstore.integrations.recorded_calls import (
     AsyncRecordedCalls,
+    record_response,
     shown_text,
     validation_failure,
 )
@@ -200,7 +201,7 @@ class Ledger(Plugin):
             stated = {"usage": usage and dict(usage), "stopReason": stop_reason}
             whole = {"output": {"message": whole}}
             whole |= {key: value for key, value in stated.items() if value is not None}
-        tools = await self.chat.record(whole, PROVIDER, latency=latency)
+        tools = await record_response(self.chat, whole, PROVIDER, latency)
         self._calls.know(tools)
 
     async def _record_answer(self, tool: Tool, result: ToolResult) -> None:

@@ -110,6 +110,7 @@ EVENTSTORE = [
     "Reject",
     "Rejected",
     "Replace",
+    "ResponseFailed",
     "Restored",
     "ResultLimits",
     "Retention",
