@@ -14,14 +14,14 @@ from functools import partial
 from typing import Final
 
 from eventstore.domain.json_types import JsonObject, JsonValue
-from eventstore.domain.messages import Document, Image, Part
+from eventstore.domain.messages import Audio, Document, Image, Part
 from eventstore.domain.own_texts import OPENING, RECEIVED
 from eventstore.providers import chat_completions as chat
 from eventstore.providers.adapter_protocol import ResponseMembers
 from eventstore.providers.client_members import ClientMembers
 from eventstore.providers.identifiers import call_ids, nine_characters, sanitized
 from eventstore.providers.json_values import copy, members_of
-from eventstore.providers.media import Audio, document_of, image_of, url_of
+from eventstore.providers.media import document_of, image_of, url_of
 from eventstore.providers.media_of_results import without_media
 from eventstore.providers.mistral.members import drop_unknown_members
 from eventstore.providers.mistral.shapes import FOREIGN_ID, Calls, Message, System

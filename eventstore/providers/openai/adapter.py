@@ -14,7 +14,7 @@ import msgspec
 
 from eventstore.domain.calls import FunctionCall, repeats_a_key
 from eventstore.domain.json_types import JsonObject, JsonValue
-from eventstore.domain.messages import Document, Image, Opaque, Part, Text
+from eventstore.domain.messages import Audio, Document, Image, Opaque, Part, Text
 from eventstore.domain.nesting import nests_too_deeply
 from eventstore.providers import chat_completions as chat
 from eventstore.providers.adapter_protocol import FormatSignature, ResponseMembers, ResultTest
@@ -23,7 +23,7 @@ from eventstore.providers.client_members import ClientMembers
 from eventstore.providers.identifiers import call_ids, sanitized, shortened, tool_name
 from eventstore.providers.json_values import as_text, copy, copy_json, members_of
 from eventstore.providers.kept_messages import KeptMessages
-from eventstore.providers.media import Audio, document_of, file_name, image_of, url_of
+from eventstore.providers.media import document_of, file_name, image_of, url_of
 from eventstore.providers.model import (
     Call,
     Change,
