@@ -140,10 +140,10 @@ def shown_response(turn: Turn) -> list[Message]:
     if turn.provider == FRAMEWORK and isinstance(turn.native, dict):
         said: Any = turn.native["messages"]
         messages = [Message.from_dict(message) for message in said]
-        made = {call.call_id for call in calls_in(messages)}
+        known = {call.call_id for call in calls_in(messages)}
         for message in messages:
             message.contents = [
-                c for c in message.contents if c.call_id not in made or c.call_id in calls
+                c for c in message.contents if c.call_id not in known or c.call_id in calls
             ]
         return [message for message in messages if message.contents]
     text = plain_text(turn.parts, [])
@@ -223,4 +223,3 @@ def _content(part: Part) -> Content:
 def texts_of(results: dict[str, Content]) -> dict[str, str]:
     """Return what results say, by the ids of their calls."""
     return {call_id: str(content.result or "") for call_id, content in results.items()}
-

@@ -89,9 +89,7 @@ class RecordedModel(ChatMiddleware):
         requested_at = time.monotonic()
 
         async def record(response: ChatResponse[Any]) -> None:
-            await self._record_response(
-                response, provider, time.monotonic() - requested_at, known
-            )
+            await self._record_response(response, provider, time.monotonic() - requested_at, known)
 
         await call_next()
         if isinstance(context.result, ResponseStream):

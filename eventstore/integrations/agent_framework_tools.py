@@ -8,7 +8,8 @@
    ledger takes that, made on the changed ones.
 4. A call that needs a decision is asked about as the framework asks, and the run goes on with the
    other calls. The request has the revision of the call that it shows.
-5. The framework hides what an exception says. Then it is for operators alone in the log, too.
+5. The framework hides what an exception says, unless `include_detailed_errors` is set. The log has
+   it for operators then, and tells the model what the framework does.
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ from pydantic_core import to_jsonable_python
 from eventstore.domain.decision_errors import CallChanged
 from eventstore.domain.failure import Failure
 from eventstore.domain.statuses import Failed, Pending
-from eventstore.errors import UnparsedArguments
 from eventstore.integrations.agent_framework_messages import result_of
 from eventstore.integrations.agent_framework_model import SEEN, seen_by_host
 from eventstore.integrations.call_starts import awaits_attempt, may_run
 from eventstore.integrations.host_answers import host_edit, seen_with_edit, shown_revision
+from eventstore.integrations.mcp_failures import remote_failure
 from eventstore.integrations.recorded_calls import shown_text, validation_failure
 
 if TYPE_CHECKING:
@@ -46,8 +47,12 @@ if TYPE_CHECKING:
 
 _OCCURRENCE: Final = "function_call_occurrence_id"
 _FAILED: Final = "toolledger_failed"  # of an invocation: an attempt has failed in it
-_HIDDEN: Final = "Error: Function failed."
-"""What the framework tells the model of an exception."""
+_OF_SERVERS: Final = "agent_framework._mcp"
+"""The module of the functions that call the tool of an MCP server."""
+
+_FAILURE: Final = "Error: Function failed."
+_REFUSED: Final = "Error: Argument parsing failed."
+"""What the framework tells the model of an exception, and of arguments that it refuses."""
 
 
 class RefusedAnswer(CallChanged, MiddlewareFailure):
@@ -98,7 +103,7 @@ class RecordedTools(FunctionMiddleware):
                 raise
             except Exception as error:
                 context.metadata[_FAILED] = True
-                await attempt.fail(self._failure(error))
+                await attempt.fail(self._failure(error, context.function))
                 raise
             await attempt.complete(result_of(context.result))
 
@@ -121,10 +126,10 @@ class RecordedTools(FunctionMiddleware):
         call = tool.effective_call
         try:
             if call.raw is not None and edited is None:
-                raise UnparsedArguments(tool.id, call.raw)
+                raise TypeError("the arguments are not a JSON object")  # noqa: TRY301 - one answer
             _prepared(function, call.arguments if edited is None else edited)
-        except (TypeError, UnparsedArguments) as wrong:
-            await self._chat.fail(tool.id, validation_failure(wrong))
+        except TypeError as wrong:
+            await self._chat.fail(tool.id, self._with_text(validation_failure(wrong), _REFUSED))
             raise
 
     async def _decided(
@@ -152,12 +157,20 @@ class RecordedTools(FunctionMiddleware):
         except CallChanged as changed:
             raise RefusedAnswer("approved", changed.seen, changed.now) from None
 
-    def _failure(self, error: Exception) -> Failure:
-        """Return the failure of an exception: the model reads what the framework tells it."""
-        failure = Failure.from_exception(error)
+    def _failure(self, error: Exception, function: FunctionTool) -> Failure:
+        """Return the failure of an exception of a tool."""
+        cause = error.__cause__
+        if cause is not None and getattr(function.func, "__module__", None) == _OF_SERVERS:
+            failure = remote_failure(cause, is_last_try=True)  # a lost call is sent again
+        else:
+            failure = Failure.from_exception(error)
+        return self._with_text(failure, _FAILURE)
+
+    def _with_text(self, failure: Failure, text: str) -> Failure:
+        """Return a failure of which the model reads a text, unless the host shows it details."""
         if self.detailed or failure.model_message is not None:
             return failure
-        return msgspec.structs.replace(failure, model_message=_HIDDEN)
+        return msgspec.structs.replace(failure, model_message=text)
 
 
 def _prepared(function: FunctionTool, arguments: Any) -> dict[str, Any]:
@@ -181,4 +194,3 @@ def _request(tool: Tool, context: FunctionInvocationContext, edited: JsonObject 
         additional_properties={SEEN: str(shown_revision(tool, edited))},
     )
     return Content.from_function_approval_request(str(call.id), call)
-
