@@ -1,4 +1,4 @@
-"""The rules of OpenAI Chat Completions, OA01 to OA13.
+"""The rules of OpenAI Chat Completions, OA01 to OA20.
 
 A fault without a row of its own in the table is reported under the nearest one:
 
@@ -35,6 +35,7 @@ from eventstore.providers.rules_reader import (
     repeated,
     text_or_none,
 )
+from eventstore.providers.shapes import LITELLM_FIELDS, LITELLM_MARKS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -131,6 +132,11 @@ RULES: Final[dict[str, Rule]] = {
             "'user', 'assistant', 'tool', and 'function'."
         ),
         "give each message one of these roles, or leave it out",
+    ),
+    "OA20": (
+        "strict",
+        "Unknown parameter: '{place}'.",
+        "leave out what litellm has for itself, or pass provider='litellm'",
     ),
 }
 """Code to level, the API's words and the remedy."""
@@ -354,6 +360,16 @@ def _unknown_roles(history: _History) -> Iterator[Fault]:
             yield f"{message.place}.role", quoted(raw.get("role"))
 
 
+def _members_of_litellm(history: _History) -> Iterator[Fault]:
+    """Check OA20: no message and no call has a member of litellm's own."""
+    for message in history.assistants:
+        for member in sorted(LITELLM_MARKS.intersection(message.body)):
+            yield f"{message.place}.{member}", ""
+        for number, call in message.calls:
+            if LITELLM_FIELDS in call:
+                yield f"{message.place}.tool_calls[{number}].{LITELLM_FIELDS}", ""
+
+
 _CHECKS: Final[dict[str, Callable[[_History], Iterator[Fault]]]] = {
     "OA01": _unanswered_calls,
     "OA02": _results_without_calls,
@@ -368,4 +384,5 @@ _CHECKS: Final[dict[str, Callable[[_History], Iterator[Fault]]]] = {
     "OA11": _empty_assistants,
     "OA12": _missing_content,
     "OA13": _unknown_roles,
+    "OA20": _members_of_litellm,
 }

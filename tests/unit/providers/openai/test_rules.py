@@ -291,6 +291,15 @@ BROKEN = [
     ),
     pytest.param("OA13", ["messages[0].role"], [{"content": "a"}], id="no role"),
     pytest.param("OA13", ["messages[0].role"], [{"role": {}}], id="a role that no set can hold"),
+    pytest.param(
+        "OA20",
+        ["messages[0].thinking_blocks", "messages[0].tool_calls[0].provider_specific_fields"],
+        [
+            calling({**call(), "provider_specific_fields": {}}, thinking_blocks=[]),
+            result(),
+        ],
+        id="members of litellm's",
+    ),
     pytest.param("OA13", ["messages[0]"], ["hello"], id="a message that is a string"),
     pytest.param("OA13", ["messages"], {"messages": []}, id="an object instead of the list"),
     pytest.param("OA13", ["messages"], None, id="no list"),
@@ -367,6 +376,7 @@ SOUND = [
         id="every speaker",
     ),
     pytest.param("OA13", [], id="no messages"),
+    pytest.param("OA20", [says(reasoning_content="hm")], id="a member of DeepSeek's"),
 ]
 
 
@@ -379,9 +389,9 @@ class TestContract(BuiltInContract):
 
 
 def test_the_levels_are_those_of_the_specification() -> None:
-    """Only the length of ids, their uniqueness and the JSON of arguments are strict."""
+    """Strict are the length of ids, their uniqueness, the JSON of arguments, litellm's members."""
     strict = [code for code, (level, _, _) in openai.RULES.items() if level == "strict"]
-    assert strict == ["OA06", "OA09", "OA10"]
+    assert strict == ["OA06", "OA09", "OA10", "OA20"]
 
 
 def test_the_message_lists_only_the_unanswered_ids() -> None:
