@@ -36,7 +36,7 @@ from projections.history.model_history import ModelHistory
 from projections.history.projection import History, model_history
 from projections.history.repair_history import HistoryEntry, repair_history
 from projections.history.repair_messages import RepairedMessages, repair_messages
-from projections.history.token_counter import token_counter
+from projections.history.token_counter import estimate_tokens, token_counter
 from projections.projection import Anomaly, Projection
 from projections.repeats.projection import Cycle, Repeat, Repeats, repeats
 from projections.replay import Frame, Replay, replay
@@ -111,6 +111,7 @@ __all__ = [
     "diff",
     "doubts",
     "error_statistics",
+    "estimate_tokens",
     "gate_context",
     "history_entries",
     "html_report",

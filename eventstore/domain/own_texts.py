@@ -78,6 +78,9 @@ _FIRST_LINE: Final = re.compile(
     "|".join(re.escape(text).replace(r"\{\}", "[^\n]*") for text in _OWN)
 )
 
+_BEGINNING: Final = re.compile("|".join({re.escape(text.partition("{}")[0]) for text in _OWN}))
+"""Also in JSON, which escapes nothing in it."""
+
 
 class _Error(msgspec.Struct, forbid_unknown_fields=True):
     error: str
@@ -128,6 +131,8 @@ def is_own_text(text: str) -> bool:
 
     It may stand in JSON, as where a provider has no mark for an error, or in the parts of a result.
     """
+    if MAY_HAVE_TAKEN_EFFECT not in text and not _BEGINNING.search(text):
+        return False
     said = _unwrapped(text)
     return _FIRST_LINE.fullmatch(said.partition("\n")[0]) is not None or _tells_of_doubt(said)
 

@@ -20,7 +20,7 @@ from eventstore.providers.json_values import as_text
 from eventstore.providers.model import ParsedItem, ParsedMessage, ParsedResult
 from eventstore.providers.registry import adapter_of, list_key
 from eventstore.providers.response_facts import finish_reason_of
-from eventstore.providers.sdk_objects import is_json, plain
+from eventstore.providers.sdk_objects import are_json, plain
 
 _FRAME: Final = frozenset(
     {
@@ -84,7 +84,7 @@ def parse_in_place(
 ) -> tuple[list[ParsedItem], list[int]]:
     """Return the items of messages, and for each the message that it comes from; see `parse`."""
     given = iter(messages)
-    known = {*map(type, messages)} == {dict} and is_json([*messages])
+    known = {*map(type, messages)} == {dict} and are_json(messages)
     return _parse_json(messages, given, given if known else map(plain, given), name, is_error, None)
 
 
@@ -125,10 +125,14 @@ def _mark_not_whole(
     See `eventstore.domain.finish_reasons`.
     """
     why: dict[int, Failure | None] = {}
+    members = {path[0] for path in adapter_of(name).response_members.finish_reason}
     for item, number in zip(items, numbers, strict=True):
         if isinstance(item, ParsedMessage):
             if item.calls and number not in why:
-                why[number] = why_not_whole(name, finish_reason_of(messages[number], name))
+                message = messages[number]
+                says_why = type(message) is not dict or not members.isdisjoint(message)
+                reason = finish_reason_of(message, name) if says_why else None
+                why[number] = why_not_whole(name, reason)
             if item.not_whole is not None:
                 why[number] = why.get(number) or item.not_whole
     for index, (item, number) in enumerate(zip(items, numbers, strict=True)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypeGuard
 
 import msgspec
@@ -12,7 +13,8 @@ from eventstore.domain.nesting import MAX_LEVELS, nests_too_deeply, too_deep
 from eventstore.providers.call_arguments import raw_text
 from eventstore.providers.json_values import copy
 
-_encode = msgspec.json.Encoder().encode
+_encoder = msgspec.json.Encoder()
+_encode, _encode_lines = _encoder.encode, _encoder.encode_lines
 
 
 def plain(message: object) -> JsonValue:
@@ -55,9 +57,20 @@ def is_json(value: object) -> TypeGuard[JsonValue]:
         return False
 
 
+def are_json(messages: Sequence[object]) -> TypeGuard[list[JsonValue]]:
+    """Return whether each of the messages is JSON, as `is_json` says of one."""
+    try:
+        lines = _encode_lines(messages).split(b"\n")
+    except (TypeError, ValueError, RecursionError):
+        return False
+    return not any(nests_too_deeply(line, _MESSAGE_LEVELS) for line in lines if len(line) > _SHORT)
+
+
 _AROUND_LEVELS = 8
 _MESSAGE_LEVELS = MAX_LEVELS + _AROUND_LEVELS
 """Levels of a list of messages: arguments, and what a provider has around them."""
+_SHORT = 2 * _MESSAGE_LEVELS
+"""Bytes of JSON that have no room for more levels."""
 _ARGUMENTS = frozenset({"args", "arguments", "input", "parameters"})
 
 

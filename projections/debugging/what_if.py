@@ -113,7 +113,7 @@ def what_if(
     `errors` ends runs. `classifier` and `retries` (of every tool, or of some by name) retry
     failures; without both of them no retry is judged. `gates` hide tools: they are asked before
     each turn, which takes a prompt for each. `options` are those of `model_history`; `counter`,
-    such as `token_counter()`, measures the prompts.
+    such as `estimate_tokens`, measures the prompts.
 
     Raises:
         ValueError: the provider is unknown, or an option makes no sense.

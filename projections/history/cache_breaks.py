@@ -5,20 +5,29 @@
    as nothing: what is added to a message breaks nothing.
 3. A break has the changes of the history that only one of both requests shows: a call that was
    left out since, or one whose late answer took the place of the words that stood for it.
+4. Where turns were only added, the last ones are rendered alone, with and without what was added:
+   that takes the time of the news. All other requests are rendered and compared whole, and so are
+   the first and the last of each stretch without a break. Where that shows a break which the last
+   turns did not, every request is compared whole.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Unpack
 
 import msgspec
 
 from eventstore import Event, MessageAdded, Recorded, ToolPending
+from eventstore.domain.json_types import JsonObject
 from eventstore.providers import AnyProvider
 from projections.history.entries import Repair
+from projections.history.model_history import ModelHistory
 from projections.history.options import HistoryKeywords, HistoryOptions
 from projections.history.projection import History
+
+LAST_TURNS = 4
+"""Turns that are rendered before those that were added: a message may take up the one before."""
 
 _CLOSING = b"]}"
 
@@ -42,8 +51,7 @@ class CacheBreak(msgspec.Struct, frozen=True):
 
 class _Request(msgspec.Struct, frozen=True):
     version: int
-    text: bytes
-    repairs: list[Repair]
+    shown: ModelHistory
 
 
 def cache_breaks(
@@ -58,19 +66,88 @@ def cache_breaks(
         ValueError: the provider is unknown, or an option makes no sense.
     """
     wanted = HistoryOptions(**options)
+    known = list(events)
+    breaks = _Comparison(provider)
+    for request in _requests(known, wanted):
+        breaks.take(request)
+    if not breaks.end():
+        breaks = _Comparison(provider, is_whole=True)
+        for request in _requests(known, wanted):
+            breaks.take(request)
+        breaks.end()
+    return breaks.found
+
+
+def _requests(events: Iterable[Recorded], options: HistoryOptions) -> Iterator[_Request]:
+    """Yield the request before each turn of the model, and the one at the end."""
     history = History()
     begun: set[int] = set()
-    before: _Request | None = None
     version = 0
-    breaks: list[CacheBreak] = []
     for recorded in events:
         if version and _begins_turn(recorded.event, begun):
-            request = _request(history, version, provider, wanted)
-            breaks += _breaks(before, request)
-            before = request
+            yield _Request(version, history.view_with(options))
         history.apply(recorded)
         version = recorded.version
-    return [*breaks, *_breaks(before, _request(history, version, provider, wanted))]
+    yield _Request(version, history.view_with(options))
+
+
+class _Comparison:
+    """Each request of a log beside the one before it."""
+
+    def __init__(self, provider: AnyProvider, *, is_whole: bool = False) -> None:
+        self.found: list[CacheBreak] = []
+        self._provider = provider
+        self._is_whole = is_whole
+        self._begun: bytes | None = None  # the first request since the last break
+        self._before: _Request | None = None
+        self._is_sound = True
+
+    def take(self, request: _Request) -> None:
+        """Take in the next request."""
+        before, self._before = self._before, request
+        if before is None:
+            self._begun = self._made(request)[0]
+        elif self._is_whole or not self._only_adds(before.shown, request.shown):
+            self._compare(before, request)
+
+    def end(self) -> bool:
+        """Return whether the last requests begin as their stretch did."""
+        if self._before is not None:
+            self._check(self._made(self._before)[0])
+        return self._is_sound
+
+    def _only_adds(self, before: ModelHistory, shown: ModelHistory) -> bool:
+        """Return whether turns were added at the end, which change nothing before them."""
+        if not shown.only_adds_to(before):
+            return False
+        place = before.place_of_last(LAST_TURNS)
+        end, longer = (
+            _as_text(each.since_place(place).render(self._provider)) for each in (before, shown)
+        )
+        return longer.startswith(end.rstrip(_CLOSING))
+
+    def _compare(self, before: _Request, request: _Request) -> None:
+        earlier, repairs = self._made(before)
+        text, new_repairs = self._made(request)
+        self._check(earlier)
+        earlier = earlier.rstrip(_CLOSING)
+        if text.startswith(earlier):
+            return
+        self._begun = text
+        kept = _common(earlier, text)
+        new = _without(new_repairs, repairs)
+        gone = _without(repairs, new_repairs)
+        reasons = (*new, *gone) or tuple(filter(_is_of_request, repairs))
+        self.found.append(CacheBreak(request.version, kept, len(earlier) - kept, reasons))
+
+    def _check(self, text: bytes) -> None:
+        """Note whether a request begins with the first one since the last break."""
+        begun = (self._begun or b"").rstrip(_CLOSING)
+        self._is_sound = self._is_sound and text.startswith(begun)
+
+    def _made(self, request: _Request) -> tuple[bytes, list[Repair]]:
+        arguments, repairs = request.shown.rendered(self._provider)
+        return _as_text(arguments), repairs
 
 
 def _begins_turn(event: Event, begun: set[int]) -> bool:
@@ -86,26 +163,9 @@ def _begins_turn(event: Event, begun: set[int]) -> bool:
     return is_new
 
 
-def _request(
-    history: History, version: int, provider: AnyProvider, options: HistoryOptions
-) -> _Request:
-    arguments, repairs = history.view_with(options).rendered(provider)
+def _as_text(arguments: JsonObject) -> bytes:
     # Providers read what stands beside the list of messages, as the system's text, before it.
-    in_order = sorted(arguments.items(), key=lambda member: isinstance(member[1], list))
-    return _Request(version, _encode(in_order), repairs)
-
-
-def _breaks(before: _Request | None, request: _Request) -> list[CacheBreak]:
-    if before is None:
-        return []
-    earlier = before.text.rstrip(_CLOSING)
-    if request.text.startswith(earlier):
-        return []
-    kept = _common(earlier, request.text)
-    new = _without(request.repairs, before.repairs)
-    gone = _without(before.repairs, request.repairs)
-    reasons = (*new, *gone) or tuple(filter(_is_of_request, before.repairs))
-    return [CacheBreak(request.version, kept, len(earlier) - kept, reasons)]
+    return _encode(sorted(arguments.items(), key=lambda member: isinstance(member[1], list)))
 
 
 def _is_of_request(repair: Repair) -> bool:

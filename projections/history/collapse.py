@@ -15,8 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+import msgspec
+
 from eventstore import Completed, Failed
-from projections.history.entries import Entry, LoggedCall, Repair
+from projections.history.entries import Entries, Entry, LoggedCall, Repair
 from projections.history.options import Collapse
 
 MAX_REASONS = 3
@@ -29,30 +31,74 @@ Notes = dict[str, str | None]
 """By call id: None for a call that is left out, the note for the call that stands for it."""
 
 
-def collapsed_calls(entries: Sequence[Entry], collapse: Collapse, repairs: list[Repair]) -> Notes:
-    """Return which calls are left out and the notes on them; what is done is added to `repairs`."""
+class _Settled(msgspec.Struct, frozen=True):
+    """What was collapsed in the entries before `start`, which the user's next words ended."""
+
+    collapse: Collapse | None = None
+    changes: int = 0
+    """How many changes of the entries it has seen."""
+    end: int = 0
+    """How many entries it has seen."""
+    start: int = 0
     notes: Notes = {}
-    if collapse == "none":
-        return notes
-    for group in _repeated_calls(entries, collapse):
+    repairs: Sequence[Repair] = ()
+
+
+class CollapsedCalls:
+    """The calls that are left out of one growing list of entries. Threads may share it."""
+
+    def __init__(self) -> None:
+        self._last = _Settled()  # replaced as one
+
+    def of(self, entries: Entries, collapse: Collapse, repairs: list[Repair]) -> Notes:
+        """Return which calls are left out, and the notes; what is done is added to `repairs`."""
+        if collapse == "none":
+            return {}
         if collapse == "all":
-            _keep_one(group, notes, repairs)
-        else:
+            notes: Notes = {}
+            for group in _repeated(_calls(entries)):
+                _keep_one(group, notes, repairs)
+            return notes
+        settled = self._last = self._settled(entries, collapse)
+        repairs += settled.repairs
+        if collapse == "earlier":
+            return settled.notes
+        notes = {**settled.notes}
+        _collapse(entries[settled.start :], notes, repairs)
+        return notes
+
+    def _settled(self, entries: Entries, collapse: Collapse) -> _Settled:
+        """Return what is collapsed before the user's last words."""
+        last = self._last
+        changes = len(entries.changes)
+        is_same = all(place >= last.start for place in entries.changes[last.changes :])
+        if last.collapse != collapse or not is_same:
+            last = _Settled(collapse)
+        said = [place for place in range(last.end, len(entries)) if _is_said(entries[place])]
+        if not said:
+            return msgspec.structs.replace(last, changes=changes, end=len(entries))
+        notes, repairs, start = {**last.notes}, [*last.repairs], last.start
+        for end in said:
+            _collapse(entries[start:end], notes, repairs)
+            start = end
+        return _Settled(collapse, changes, len(entries), start, notes, repairs)
+
+
+def _is_said(entry: Entry) -> bool:
+    """Return whether an entry has the user's words."""
+    return entry.role == "user" and not entry.misplaced_result
+
+
+def _calls(entries: Iterable[Entry]) -> list[LoggedCall]:
+    return [call for entry in entries for call in entry.calls]
+
+
+def _collapse(entries: Iterable[Entry], notes: Notes, repairs: list[Repair]) -> None:
+    """Leave out the failed calls that a later one of these entries repeats."""
+    calls = _calls(entries)
+    if any(type(call.tool.status) is Failed for call in calls):
+        for group in _repeated(calls):
             _keep_later(group, notes, repairs)
-    return notes
-
-
-def _repeated_calls(entries: Sequence[Entry], collapse: Collapse) -> Iterator[list[LoggedCall]]:
-    """Yield the calls of each repeated fingerprint: over all, or between two user messages."""
-    calls: list[LoggedCall] = []
-    for entry in entries:
-        if entry.role == "user" and not entry.misplaced_result and collapse != "all":
-            if any(type(call.tool.status) is Failed for call in calls):
-                yield from _repeated(calls)
-            calls = []
-        calls += entry.calls
-    if collapse != "earlier":
-        yield from _repeated(calls)
 
 
 def _repeated(calls: Iterable[LoggedCall]) -> Iterator[list[LoggedCall]]:

@@ -43,7 +43,7 @@ class Entry(msgspec.Struct, gc=False):
     `misplaced_result` are the parts of a result that the lifecycle has no place for.
     `results_message` is the message in which the results of the calls came. `may_be_server_call`
     marks the result of a call that the provider's server may keep, `is_continued` one in a request
-    which says that it does. `revision` counts what was changed in it since it was made.
+    which says that it does. `place` is its place among the entries.
     """
 
     role: str
@@ -54,4 +54,26 @@ class Entry(msgspec.Struct, gc=False):
     results_message: MessageAdded | None = None
     may_be_server_call: bool = False
     is_continued: bool = False
-    revision: int = 0
+    place: int = 0
+
+
+class Entries(list[Entry]):
+    """The entries of one log, and which of them were changed since they were added.
+
+    `changes` are the places of the changed entries, one for each change. A view remembers how many
+    of them it has seen.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.changes: list[int] = []
+
+    def add(self, entry: Entry) -> Entry:
+        """Add an entry at the end, and return it."""
+        entry.place = len(self)
+        self.append(entry)
+        return entry
+
+    def note_change(self, entry: Entry) -> None:
+        """Note that an entry is no longer what it was."""
+        self.changes.append(entry.place)

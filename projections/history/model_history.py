@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import chain
+from operator import is_
 
 from eventstore.domain.json_types import JsonObject
 from eventstore.providers import (
@@ -15,13 +17,13 @@ from eventstore.providers import (
     render,
 )
 from projections.formatting import NotebookText, plural
-from projections.history.collapse import collapsed_calls
-from projections.history.entries import Entry, Repair
+from projections.history.collapse import CollapsedCalls
+from projections.history.entries import Entries, Entry, Repair
 from projections.history.explanation import explanation
 from projections.history.options import HistoryOptions
 from projections.history.shown_turns import ShownTurns, copied
 from projections.history.trace import Trace
-from projections.history.window import Cut, apply_window
+from projections.history.window import CountedTurns, Cut, apply_window
 
 _DEFAULTS = HistoryOptions()
 
@@ -115,6 +117,23 @@ class ModelHistory(NotebookText):
         rendered = self._rendered(provider, model)
         return rendered.arguments, [*self.repairs, *_repairs_of(rendered.changes)]
 
+    def only_adds_to(self, before: ModelHistory) -> bool:
+        """Return whether it has the turns of `before`, and then others."""
+        old, new = before._turns, self._turns
+        return len(old) <= len(new) and all(map(is_, old, new))
+
+    def place_of_last(self, count: int) -> int:
+        """Return the place of the first of so many turns that are shown last."""
+        for place in range(len(self._turns) - 1, -1, -1):
+            count -= not self._turns[place].hidden
+            if not count:
+                return place
+        return 0
+
+    def since_place(self, place: int) -> ModelHistory:
+        """Return a history of the turns from a place on."""
+        return ModelHistory(self._turns[place:], self.repairs, self._trace, self._options)
+
     def __str__(self) -> str:
         return self.explain()
 
@@ -147,15 +166,17 @@ def _repairs_of(changes: Iterable[Change]) -> list[Repair]:
 
 
 class KeptView:
-    """What views of one growing history hand on: turns as they are shown, and as they are sent."""
+    """What views of one growing history hand on: turns as shown, as counted, and as sent."""
 
     def __init__(self) -> None:
+        self.collapsed = CollapsedCalls()
         self.shown = ShownTurns()
         self.request = LastRequest()
+        self.counted = CountedTurns()
 
 
 def history_to_show(
-    entries: Sequence[Entry],
+    entries: Entries,
     repairs: Sequence[Repair],
     options: HistoryOptions,
     trace: Trace,
@@ -169,12 +190,13 @@ def history_to_show(
         NonResolvedToolError: a call is open and `open_calls` is "raise".
     """
     made = list(repairs)
-    notes = collapsed_calls(entries, options.collapse, made)
-    shown = (ShownTurns() if kept is None else kept.shown).of(entries, options, notes)
-    turns = [each.turn for each in shown]
-    made += [repair for each in shown for repair in each.repairs]
+    begun = kept or KeptView()
+    notes = begun.collapsed.of(entries, options.collapse, made)
+    turns, of_turns = begun.shown.of(entries, options, notes)
+    made += chain.from_iterable(of_turns)
     if options.has_window:
-        cuts = apply_window(turns, [_last_version(entry) for entry in entries], options)
+        last_versions = [_last_version(entry) for entry in entries]
+        cuts = apply_window(turns, last_versions, options, begun.counted)
         made += [_cut_off(entries, cut, options.summary) for cut in cuts]
     return ModelHistory(turns, made, trace, options, None if kept is None else kept.request)
 

@@ -17,10 +17,13 @@ Collapse: TypeAlias = Literal["earlier", "failed", "all", "none"]
 
 Results: TypeAlias = Literal["whole", "shorten"]
 NeedsApproval: TypeAlias = Callable[[Tool], bool]
+Marks: TypeAlias = int | tuple[int, int]
+"""A limit; or a lower and an upper mark, from the upper of which it is cut down to the lower."""
 
 SHARE_OF_A_RESULT = 4
 """A shortened result takes one in so many of the tokens of a window, at most."""
 
+_MARKS = 2
 _BYTES_PER_TOKEN, _LEAST_BYTES = 4, 100  # `ResultLimits` take no less
 _OPEN_CALLS: tuple[str, ...] = get_args(OpenCalls)
 _RESULTS: tuple[str, ...] = get_args(Results)
@@ -38,9 +41,10 @@ class HistoryOptions(msgspec.Struct, frozen=True, kw_only=True):
     - `result_limits`: how much of each result is shown, or of the results of some tools by name.
     - `results`: every result as it is ("whole"), or each cut so that it takes a quarter of
       `max_tokens` at most ("shorten"), at four bytes a token.
-    - `last_turns`: the number of assistant turns to keep.
-    - `max_tokens`: the number of tokens to keep, counted by `count_tokens`, otherwise by
-      `token_counter()`.
+    - `last_turns`: the number of assistant turns to keep. With two marks, `(10, 30)`, there are 30
+      at most; when there is one more, the last 10 are kept.
+    - `max_tokens`: the number of tokens to keep, or two marks, counted by `count_tokens`, otherwise
+      by `estimate_tokens`.
     - `since`: keep the turns to which something happened from this version on.
     - `pinned`: the versions of messages that no limit cuts off.
     - `summary`: the text in place of the turns that are cut off.
@@ -63,8 +67,8 @@ class HistoryOptions(msgspec.Struct, frozen=True, kw_only=True):
     collapse: Collapse = "earlier"
     result_limits: ResultLimitsByTool | None = None
     results: Results = "whole"
-    last_turns: int | None = None
-    max_tokens: int | None = None
+    last_turns: Marks | None = None
+    max_tokens: Marks | None = None
     count_tokens: TokenCounter | None = None
     since: int | None = None
     pinned: Collection[int] = ()
@@ -84,9 +88,9 @@ class HistoryOptions(msgspec.Struct, frozen=True, kw_only=True):
             _require_limits(self.result_limits)
         _require_one_of("results", self.results, _RESULTS)
         _require_shortening(self.results, self.result_limits, self.max_tokens)
-        _require_positive("last_turns", self.last_turns, "1 or more")
+        _require_marks("last_turns", self.last_turns)
         _require_positive("since", self.since, "a version (1 or more)")
-        _require_positive("max_tokens", self.max_tokens, "1 or more")
+        _require_marks("max_tokens", self.max_tokens)
         _require_counter(self.count_tokens, self.max_tokens)
         _require_function("needs_approval", self.needs_approval)
         if self.pinned != ():
@@ -99,13 +103,19 @@ class HistoryOptions(msgspec.Struct, frozen=True, kw_only=True):
         """How much of each result is shown; of a shortened one, whatever else is in the window."""
         if self.results == "whole" or self.max_tokens is None:
             return self.result_limits
-        most = max(_LEAST_BYTES, self.max_tokens * _BYTES_PER_TOKEN // SHARE_OF_A_RESULT)
+        tokens, _ = marks_of(self.max_tokens)
+        most = max(_LEAST_BYTES, tokens * _BYTES_PER_TOKEN // SHARE_OF_A_RESULT)
         return ResultLimits(characters=None, items=None, bytes=most)
 
     @property
     def has_window(self) -> bool:
         """Whether there is a limit beyond which older turns are cut off."""
         return (self.last_turns, self.max_tokens, self.since) != (None, None, None)
+
+
+def marks_of(limit: Marks) -> tuple[int, int]:
+    """Return the lower and the upper mark of a limit."""
+    return limit if isinstance(limit, tuple) else (limit, limit)
 
 
 class HistoryKeywords(TypedDict, total=False):
@@ -115,8 +125,8 @@ class HistoryKeywords(TypedDict, total=False):
     collapse: Collapse
     result_limits: ResultLimitsByTool | None
     results: Results
-    last_turns: int | None
-    max_tokens: int | None
+    last_turns: Marks | None
+    max_tokens: Marks | None
     count_tokens: TokenCounter | None
     since: int | None
     pinned: Collection[int]
@@ -155,6 +165,18 @@ def _require_positive(name: str, value: object, wanted: str) -> None:
         raise ValueError(f"{name} is {value!r}: pass {wanted}, or None for all")
 
 
+def _require_marks(name: str, limit: object) -> None:
+    if limit is None or (type(limit) is int and limit >= 1):
+        return
+    marks: tuple[object, ...] = cast("tuple[object, ...]", limit) if type(limit) is tuple else ()
+    are_numbers = len(marks) == _MARKS and all(type(mark) is int for mark in marks)
+    if not are_numbers or not 1 <= cast("int", marks[0]) <= cast("int", marks[1]):
+        raise ValueError(
+            f"{name} is {limit!r}: pass 1 or more, a lower and an upper mark such as (10, 30), "
+            "or None for all"
+        )
+
+
 def _require_versions(name: str, versions: object) -> None:
     is_given = isinstance(versions, Collection) and not isinstance(versions, str | bytes)
     known: Iterable[object] = cast("Collection[object]", versions) if is_given else ()
@@ -162,7 +184,7 @@ def _require_versions(name: str, versions: object) -> None:
         raise ValueError(f"{name} is {versions!r}: pass the versions of messages, such as [1]")
 
 
-def _require_counter(count_tokens: object, max_tokens: int | None) -> None:
+def _require_counter(count_tokens: object, max_tokens: object) -> None:
     if count_tokens is not None and not callable(count_tokens):
         raise ValueError(f"count_tokens is {count_tokens!r}: pass a function from text to a number")
     if count_tokens is not None and max_tokens is None:

@@ -44,11 +44,12 @@ from eventstore.domain.redaction import REDACTED
 from eventstore.domain.unreadable_steps import left_in_doubt
 from eventstore.providers import LaterSystem, Reasoning, references_server_call
 from projections.history.bounded_results import ResultLimitsByTool
-from projections.history.entries import Entry, LoggedCall, Repair
+from projections.history.entries import Entries, Entry, LoggedCall, Repair
 from projections.history.model_history import KeptView, ModelHistory, history_to_show
 from projections.history.options import (
     Collapse,
     HistoryOptions,
+    Marks,
     NeedsApproval,
     OpenCalls,
     Results,
@@ -71,8 +72,8 @@ def model_history(  # noqa: PLR0913 - each with a default
     collapse: Collapse = "earlier",
     result_limits: ResultLimitsByTool | None = None,
     results: Results = "whole",
-    last_turns: int | None = None,
-    max_tokens: int | None = None,
+    last_turns: Marks | None = None,
+    max_tokens: Marks | None = None,
     count_tokens: TokenCounter | None = None,
     since: int | None = None,
     pinned: Collection[int] = (),
@@ -104,9 +105,11 @@ def model_history(  # noqa: PLR0913 - each with a default
     it. The log keeps every result whole.
 
     Windows cut off older turns as a whole: `last_turns` keeps that many turns of the model,
-    `max_tokens` those that fit (counted by `count_tokens`, otherwise by `token_counter()`),
-    `since` those to which something happened from that version on. `summary` is shown in place
-    of what is cut off. `pinned` messages, by their versions, stay; a turn stays with its calls.
+    `max_tokens` those that fit (counted by `count_tokens`, otherwise by `estimate_tokens`),
+    `since` those to which something happened from that version on. With two marks, such as
+    `last_turns=(10, 30)`, a window grows to the upper one and is then cut to the lower one: between
+    two cuts the provider's cache fits. `summary` is shown in place of what is cut off. `pinned`
+    messages, by their versions, stay; a turn stays with its calls.
 
     A history that stops on the assistant's words ends, where newer models refuse that, with a
     user's message which says that nothing was said since. With `prefill` the model continues from
@@ -157,7 +160,7 @@ class History:
     def __init__(self, *, is_continued: bool = False) -> None:
         self.conversation_id: str | None = None
         self.repairs: list[Repair] = []
-        self._entries: list[Entry] = []
+        self._entries = Entries()
         self._turns: dict[int, Entry] = {}
         self._calls: dict[str, LoggedCall] = {}
         self._said: dict[int, Entry] = {}  # by the versions of messages and of misplaced results
@@ -219,13 +222,13 @@ class History:
             entry = self._entry_of_call[call.tool.id]
             entry.message = entry.message and covered_event(entry.message)  # it may hold the call
             entry.results_message = None
-            entry.revision += 1
+            self._entries.note_change(entry)
         if (said := self._said.get(payload.version)) is not None:
             said.message = said.message and covered_event(said.message)
             said.results_message = None
             if said.misplaced_result:
                 said.misplaced_result = (Text(orphan_text(payload.call_id, REDACTED)),)
-            said.revision += 1
+            self._entries.note_change(said)
 
     def _add_message(self, version: int, event: MessageAdded) -> None:
         if event.results:
@@ -240,10 +243,9 @@ class History:
             first = entry.message
             entry.message = event if first is None else first.continued_by(event)
             self._said[version] = entry
-            entry.revision += 1
+            self._entries.note_change(entry)
             return
-        entry = self._said[version] = Entry(event.role, event, version)
-        self._entries.append(entry)
+        entry = self._said[version] = self._entries.add(Entry(event.role, event, version))
         if event.role == "tool":
             entry.is_continued = self._is_continued
             entry.may_be_server_call = (
@@ -268,7 +270,7 @@ class History:
         if not event.parts or self._entries[-1] is entry:
             entry.results_message = event
             self._said[version] = entry
-            entry.revision += 1
+            self._entries.note_change(entry)
 
     def _add_call(
         self, version: int, event: ToolPending, at: int | None, fingerprint: str | None
@@ -288,13 +290,12 @@ class History:
         call = self._calls[call_id] = LoggedCall(tool, [version], event.imported)
         entry = None if event.turn is None else self._turns.get(event.turn)
         if entry is None:
-            entry = Entry("assistant", None, version)
-            self._entries.append(entry)
+            entry = self._entries.add(Entry("assistant", None, version))
             self._trace.begin_turn(version)
             if event.turn is not None:
                 self._turns[event.turn] = entry
         self._entry_of_call[call_id] = entry
-        entry.revision += 1
+        self._entries.note_change(entry)
         entry.calls.append(call)
         if len(entry.calls) > 1 and entry.calls[-2].tool.index > tool.index:
             entry.calls.sort(key=lambda each: each.tool.index)
@@ -314,7 +315,7 @@ class History:
             call.tool = tool
             return
         call.versions.append(version)
-        self._entry_of_call[event.call_id].revision += 1
+        self._entries.note_change(self._entry_of_call[event.call_id])
         if event.hooks:
             self._trace.add_answers(event.call_id, event.hooks)
         if tool is call.tool:
@@ -332,7 +333,7 @@ class History:
             call = self._calls[tool.id]
             call.tool = tool
             call.versions.append(version)
-            self._entry_of_call[tool.id].revision += 1
+            self._entries.note_change(self._entry_of_call[tool.id])
 
     def _keep_as_text(self, version: int, event: ToolEvent, error: IllegalTransition) -> None:
         """Keep what an event says that the lifecycle has no place for, if it says anything."""
@@ -346,7 +347,7 @@ class History:
             entry = self._said[version] = Entry("user", None, version)
             others = (part for part in parts if not isinstance(part, Text))
             entry.misplaced_result = (Text(orphan_text(event.call_id, text)), *others)
-            self._entries.append(entry)
+            self._entries.add(entry)
         self._add_repair(what, "transition", str(error), event.call_id, version)
 
     def _add_repair(
@@ -361,8 +362,8 @@ class History:
         collapse: Collapse = "earlier",
         result_limits: ResultLimitsByTool | None = None,
         results: Results = "whole",
-        last_turns: int | None = None,
-        max_tokens: int | None = None,
+        last_turns: Marks | None = None,
+        max_tokens: Marks | None = None,
         count_tokens: TokenCounter | None = None,
         since: int | None = None,
         pinned: Collection[int] = (),

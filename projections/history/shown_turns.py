@@ -1,42 +1,46 @@
 """`ShownTurns`: the turns of a view, which the next view takes up where nothing was added to them.
 
-1. An entry counts its changes (`revision`). Its turn is made anew where the count is another one.
+1. The entries say which of them were changed. Their turns are made anew, and those of new entries.
 2. All turns are made anew where calls are collapsed otherwise, or other options ask for it.
 3. Views share turns, so none is changed: a window hides a copy, and callers get copies.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
 from eventstore import Opaque, Part
 from eventstore.providers import Answer, Call, Turn, copy
 from projections.history.collapse import Notes
-from projections.history.entries import Entry, Repair
+from projections.history.entries import Entries, Repair
 from projections.history.options import HistoryOptions
 from projections.history.turns import turn_of
 
 
-class ShownTurn(msgspec.Struct, frozen=True, gc=False):
-    """The turn of an entry at one of its revisions, and the repairs that it took."""
+class _View(msgspec.Struct, frozen=True):
+    """The turns of a view, and the repairs that some of them took, by their places."""
 
-    revision: int
-    turn: Turn
-    repairs: Sequence[Repair]
+    asked: object = None
+    changes: int = 0
+    """How many changes of the entries it has seen."""
+    turns: Sequence[Turn] = ()
+    repairs: Mapping[int, Sequence[Repair]] = {}
 
 
 class ShownTurns:
     """The turns of one growing list of entries. Threads may share it."""
 
     def __init__(self) -> None:
-        self._last: tuple[object, list[ShownTurn]] = None, []  # replaced as one
+        self._last = _View()  # replaced as one
 
     def of(
-        self, entries: Sequence[Entry], options: HistoryOptions, notes: Notes
-    ) -> list[ShownTurn]:
-        """Return the turn of each entry; `notes` are those of `collapsed_calls`.
+        self, entries: Entries, options: HistoryOptions, notes: Notes
+    ) -> tuple[list[Turn], Iterable[Sequence[Repair]]]:
+        """Return the turn of each entry, and the repairs of those that took some, in their order.
+
+        `notes` are those of `CollapsedCalls`.
 
         Raises:
             NonResolvedToolError: a call is open and `open_calls` is "raise".
@@ -44,21 +48,22 @@ class ShownTurns:
         limits = options.limits
         by_tool = dict(limits) if isinstance(limits, Mapping) else limits  # may be changed later
         asked = (options.open_calls, by_tool, options.needs_approval, notes)
-        last_asked, last = self._last
-        known = last if asked == last_asked else []
-        shown = [
-            turn if turn.revision == entry.revision else _shown(entry, options, notes)
-            for turn, entry in zip(known, entries, strict=False)  # entries that were added since
-        ]
-        shown += [_shown(entry, options, notes) for entry in entries[len(known) :]]
-        self._last = asked, shown
-        return shown
+        last = self._last if asked == self._last.asked else _View()
+        changes, end = len(entries.changes), len(entries)
+        turns, repairs = [*last.turns], {**last.repairs}
+        changed = {place for place in entries.changes[last.changes :] if place < len(turns)}
+        turns += [_NOT_MADE] * (end - len(turns))
+        for place in (*changed, *range(len(last.turns), end)):
+            made: list[Repair] = []
+            turns[place] = turn_of(entries[place], options, notes, made)
+            repairs.pop(place, None)
+            if made:
+                repairs[place] = made
+        self._last = _View(asked, changes, turns, repairs)
+        return [*turns], (repairs[place] for place in sorted(repairs))
 
 
-def _shown(entry: Entry, options: HistoryOptions, notes: Notes) -> ShownTurn:
-    repairs: list[Repair] = []
-    turn = turn_of(entry, options, notes, repairs)
-    return ShownTurn(entry.revision, turn, repairs)
+_NOT_MADE = Turn("user")
 
 
 def copied(turn: Turn) -> Turn:

@@ -76,7 +76,7 @@ def turn_of(
 ) -> Turn:
     """Return the turn of an entry; what had to be changed for it is added to `repairs`.
 
-    `notes` are those of `collapsed_calls`.
+    `notes` are those of `CollapsedCalls`.
 
     Raises:
         NonResolvedToolError: a call is open and `open_calls` is "raise".

@@ -277,6 +277,7 @@ def test_a_missing_typer_is_reported_in_one_line(run: Command, tmp_path: Path) -
         (["prompt", "chat", "--collapse", "some"], "pass one of earlier, failed, all, none"),
         (["prompt", "chat", "--open-calls", "x"], "pass one of answer, raise, drop"),
         (["prompt", "chat", "--last-turns", "0"], "--last-turns"),
+        (["prompt", "chat", "--max-tokens", "30:10"], "--max-tokens"),
         (["tools", "--status", "lost"], "pass one of pending, approved"),
         (["replay", "chat", "--until", "-1"], "--until"),
         (["show", "chat", "--since", "noon"], "'noon': pass a version, or a time"),
@@ -754,6 +755,7 @@ def test_prompt_takes_the_options_of_the_history(run: Command, store: EventStore
     dropped = run.json("prompt", "chat", "--open-calls", "drop", "--url", run.url)
     assert '"c"' not in json.dumps(dropped)
     last = run.json("prompt", "chat", "--last-turns", "1", "--url", run.url)
+    assert run.json("prompt", "chat", "--last-turns", "1:1", "--url", run.url) == last
     assert "find it" not in json.dumps(last)
     line = run.refused("prompt", "chat", "--open-calls", "raise", "--url", run.url)
     assert "id=c, state=Pending" in line

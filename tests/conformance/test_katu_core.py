@@ -243,6 +243,19 @@ def test_http_mapping(
 SAME = RetryPolicy(max_attempts=4, initial_backoff=1, max_backoff=60)
 
 
+@pytest.mark.parametrize("status", [302, 600])
+def test_defect_a_status_that_is_no_answer_of_the_api(status: int) -> None:
+    """`Unknown` there; here entelix is followed, to whom it is transient."""
+    error = ProviderError.from_http_status(status, "m")
+    assert (error.kind, error.retryable) == (KIND.TRANSPORT, True)
+
+
+def test_defect_a_hint_of_part_of_a_millisecond() -> None:
+    """Cut off there, to 1.0; here it is rounded to the nearest one."""
+    error = AgentError.decode(provider(KIND.RATE_LIMIT, retry_after=1.0009).encode())
+    assert error.retry_after == 1.001
+
+
 def test_retry_defaults() -> None:
     """There each default can be set; ours are the presets of entelix."""
     assert [SAME.delay(attempt) for attempt in range(1, 5)] == [1, 2, 4, None]

@@ -428,3 +428,16 @@ def test_an_after_hook_runs_for_a_skip_too(chat: Conversation) -> None:
     )
     dispatcher.dispatch([chat.request("f")])
     assert seen == ["cached"]
+
+
+def test_a_name_that_providers_refuse_is_written_in_their_characters(chat: Conversation) -> None:
+    """Such a call is refused there; here it is recorded as it is, and its prompt is valid."""
+    tool = chat.request("a b")
+    chat.complete(tool.id, "done")
+    history = model_history(chat.events())
+    messages = history.render("openai")["messages"]
+    assert validate(messages, "openai") == []
+    assert messages[0]["tool_calls"][0]["function"]["name"] == "a_b_9252855e"
+    (repair,) = history.repairs_for("openai")
+    assert repair.why == "tool 'a b' is 'a_b_9252855e' here"
+    assert chat.tools[tool.id].call.name == "a b"

@@ -234,6 +234,7 @@ PROJECTIONS = [
     "diff",
     "doubts",
     "error_statistics",
+    "estimate_tokens",
     "gate_context",
     "history_entries",
     "html_report",

@@ -50,6 +50,7 @@ from projections.cli.output import (
     show_table,
     shown_width,
 )
+from projections.cli.windows import LastTurns, MaxTokens, marks_in
 from projections.current_tools import CurrentTools
 from projections.debugging.conversation_summary import summary_of
 from projections.debugging.event_filter import EventFilter
@@ -79,14 +80,6 @@ CollapseOption = Annotated[
 OpenCallsOption = Annotated[
     str,
     typer.Option("--open-calls", help=f"Calls without a result: {', '.join(get_args(OpenCalls))}."),
-]
-LastTurns = Annotated[
-    int | None,
-    typer.Option("--last-turns", min=1, help="Only the last N turns of the model.", metavar="N"),
-]
-MaxTokens = Annotated[
-    int | None,
-    typer.Option("--max-tokens", min=1, help="Only what fits, counted by tiktoken (o200k_base)."),
 ]
 Shorten = Annotated[
     bool,
@@ -270,8 +263,8 @@ def prompt(  # noqa: PLR0913 - a parameter for each option
             _up_to(chat, at),
             collapse=cast("Collapse", collapse),
             open_calls=cast("OpenCalls", open_calls),
-            last_turns=last_turns,
-            max_tokens=max_tokens,
+            last_turns=marks_in(last_turns),
+            max_tokens=marks_in(max_tokens),
             results="shorten" if shorten else "whole",
             since=since,
             summary=summary,

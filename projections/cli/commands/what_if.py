@@ -17,7 +17,7 @@ from eventstore import (
     ToolGateContext,
     ToolPending,
 )
-from projections.cli.commands.show import CollapseOption, LastTurns, MaxTokens
+from projections.cli.commands.show import CollapseOption
 from projections.cli.options import (
     URL,
     ConversationId,
@@ -30,10 +30,11 @@ from projections.cli.options import (
     open_store,
 )
 from projections.cli.output import print_json, say
+from projections.cli.windows import LastTurns, MaxTokens, marks_in
 from projections.debugging.what_if import what_if as judged
 from projections.formatting import did_you_mean
 from projections.history.options import Collapse
-from projections.history.token_counter import token_counter
+from projections.history.token_counter import estimate_tokens
 
 EndOn = Annotated[
     list[ErrorKind] | None,
@@ -63,7 +64,7 @@ def what_if(  # noqa: PLR0913 - a parameter for each option
 ) -> None:
     """Say what other policies would have ended, retried, hidden and left out. Nothing runs.
 
-    Sizes are in tokens where tiktoken is installed, otherwise in characters.
+    Sizes are in tokens, by an estimate.
     """
     wanted = known_provider(provider)
     one_of(collapse, get_args(Collapse), "--collapse")
@@ -76,20 +77,16 @@ def what_if(  # noqa: PLR0913 - a parameter for each option
                 f"there is no call of a tool {name!r}{did_you_mean(name, names)}",
                 param_hint="--hide",
             )
-    try:
-        count = token_counter()
-    except ValueError:  # not installed, or without a network
-        count = None
     found = judged(
         events,
         errors=ToolErrorPolicy(ErrorKindSet.of(*end_on)) if end_on else None,
         retries=None if attempts is None else RetryPolicy(attempts),
         gates=[Hidden(hide)] if hide else (),
         provider=wanted,
-        counter=count,
+        counter=estimate_tokens,
         collapse=cast("Collapse", collapse),
-        last_turns=last_turns,
-        max_tokens=max_tokens,
+        last_turns=marks_in(last_turns),
+        max_tokens=marks_in(max_tokens),
     )
     if as_json:
         print_json(found)

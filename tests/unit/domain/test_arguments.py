@@ -76,7 +76,7 @@ def test_an_argument_that_is_not_such_a_number_is_refused(name: str, chat: Conve
 
 @pytest.mark.parametrize("name", ["last_turns", "max_tokens", "since", "fingerprints"])
 def test_zero_is_refused_where_the_minimum_is_one(name: str, chat: Conversation) -> None:
-    """A token budget is checked before tiktoken is loaded."""
+    """A limit of zero shows nothing."""
     with pytest.raises(ValueError, match=f"{name} is 0: pass "):
         WHOLE[name](chat, 0)
 

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+import mistral_common
 import pytest
 import tiktoken
 from hypothesis import given
 from hypothesis import strategies as st
+from mistral_common.tokens.tokenizers.tekken import Tekkenizer
 from tiktoken import registry
 
-from eventstore import Conversation, EventStore, Recorded, validate
-from eventstore.providers import PROVIDERS, list_key
-from projections import model_history, token_counter
+from eventstore import Conversation, EventStore, Recorded, Text, validate
+from eventstore.providers import PROVIDERS, Turn, list_key
+from projections import cache_breaks, estimate_tokens, model_history, token_counter
+
+ROOT = Path(__file__).resolve().parents[4]
+TEKKEN = Path(mistral_common.__file__).parent / "data" / "tekken_240911.json"
+"""The tokenizer of a current model, which comes with a package."""
 
 
 @pytest.fixture
@@ -209,15 +216,25 @@ def test_tiktoken_counts_where_it_is_installed(letters: str) -> None:
     assert [count(text) for text in ("", "abc", "<|end|>")] == [0, 3, 7]
 
 
-def test_a_budget_without_a_counter_is_counted_by_tiktoken(
-    chat: Conversation, letters: str, monkeypatch: pytest.MonkeyPatch
+def test_a_budget_without_a_counter_is_estimated(
+    chat: Conversation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The encoding is that of today's models."""
-    get = tiktoken.get_encoding
-    asked: list[str] = []
-    monkeypatch.setattr(tiktoken, "get_encoding", lambda name: asked.append(name) or get(letters))
-    assert texts(chat.events(), max_tokens=20) == ["Be brief.", "third?"]
-    assert asked == ["o200k_base"]
+    """Nothing is loaded or fetched: 3 bytes a token, and a digit counts for two of them."""
+    monkeypatch.setitem(sys.modules, "tiktoken", None)
+    assert [estimate_tokens(text) for text in ("", "abc", "abcd", "12", "één")] == [0, 1, 2, 2, 2]
+    events = list(chat.events())
+    for most in range(5, 60):
+        counted = texts(events, max_tokens=most, count_tokens=estimate_tokens)
+        assert texts(events, max_tokens=most) == counted
+
+
+def test_the_estimate_is_rather_too_high() -> None:
+    """Prose, Python and JSON have fewer tokens, but at least two thirds of the estimate."""
+    counted = Tekkenizer.from_file(str(TEKKEN))
+    for file in ("docs/repair.md", "projections/replay.py", "tests/data/histories.json"):
+        text = (ROOT / file).read_text("utf-8")[:50_000]
+        tokens = len(counted.encode(text, bos=False, eos=False))
+        assert tokens <= estimate_tokens(text) <= 1.5 * tokens, file
 
 
 def test_an_encoding_that_cannot_be_loaded_is_named() -> None:
@@ -229,5 +246,80 @@ def test_an_encoding_that_cannot_be_loaded_is_named() -> None:
 def test_without_tiktoken_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     """The error also says that the caller may pass a counter."""
     monkeypatch.setitem(sys.modules, "tiktoken", None)
-    with pytest.raises(ValueError, match="pip install tiktoken, or pass count_tokens"):
+    with pytest.raises(ValueError, match=r"toolledger\[tiktoken\]', or pass count_tokens"):
         token_counter()
+
+
+def of_many_turns(chat: Conversation) -> list[Recorded]:
+    """Return the events of 40 questions, each with a call and an answer of many words."""
+    for number in range(40):
+        chat.add_message("user", f"question {number}")
+        call = chat.request("find", {"number": number})
+        chat.complete(call.id, "found " * 10)
+        chat.add_message("assistant", "It is there. " * (number % 5 + 1))
+    return list(chat.events())
+
+
+@pytest.mark.parametrize(
+    "window", [{"last_turns": (10, 30)}, {"max_tokens": (400, 1_000)}], ids=["turns", "tokens"]
+)
+def test_a_window_with_two_marks_keeps_the_cache(window: Any) -> None:
+    """At most one of ten requests of a long run breaks; with one mark nearly every one does."""
+    with EventStore.open("sqlite://") as store:
+        events = of_many_turns(store.conversation("c"))
+    (name, marks), requests = next(iter(window.items())), 80
+    assert 1 < len(cache_breaks(events, "openai", **window)) <= requests / 10
+    assert len(cache_breaks(events, "openai", **{name: marks[1]})) > requests / 3
+
+
+def test_a_window_grows_to_its_upper_mark_and_is_cut_to_the_lower() -> None:
+    """The model never sees more turns than the upper mark, nor fewer than the lower."""
+    with EventStore.open("sqlite://") as store:
+        events = of_many_turns(store.conversation("c"))
+    seen: list[int] = []
+    for recorded in events:
+        shown = model_history(events[: recorded.version], last_turns=(3, 5)).turns
+        turns = sum(turn.role == "assistant" for turn in shown)
+        seen += [turns] if seen[-1:] != [turns] else []
+    assert seen[:12] == [0, 1, 2, 3, 4, 5, 3, 4, 5, 3, 4, 5]
+
+
+def test_a_budget_with_two_marks_is_kept() -> None:
+    """No prompt has more tokens than the upper mark; right after a cut at most the lower."""
+    with EventStore.open("sqlite://") as store:
+        events = of_many_turns(store.conversation("c"))
+    before = 0
+    for end in range(1, len(events) + 1):
+        history = model_history(
+            events[:end], max_tokens=(400, 900), count_tokens=len, summary="Much was said."
+        )
+        (cut,) = [each for each in history.repairs if each.rule == "window"] or [None]
+        tokens = sum(len("".join(texts_of(turn))) for turn in history.turns)
+        is_new = cut is not None and len(cut.versions) > before
+        before = before if cut is None else len(cut.versions)
+        assert tokens <= (400 if is_new else 900)
+    assert before
+
+
+def texts_of(turn: Turn) -> Iterator[str]:
+    """Yield what of a turn is counted at least."""
+    yield from (part.text for part in turn.parts if isinstance(part, Text))
+    for call in turn.calls:
+        yield from (call.name, call.answer.text)
+
+
+@given(marks=st.tuples(st.integers(1, 6), st.integers(0, 6)), most=st.integers(5, 400))
+def test_equal_marks_are_one_limit(marks: tuple[int, int], most: int) -> None:
+    """`(n, n)` cuts where `n` does, by turns and by tokens."""
+    limit, _ = marks
+    assert texts(LOG, last_turns=(limit, limit)) == texts(LOG, last_turns=limit)
+    same: Any = {"count_tokens": len, "summary": "s"}
+    assert texts(LOG, max_tokens=(most, most), **same) == texts(LOG, max_tokens=most, **same)
+
+
+@pytest.mark.parametrize("marks", [(3, 2), (0, 2), (1, 2, 3), (), [1, 2], ("1", "2"), True, 0])
+@pytest.mark.parametrize("name", ["last_turns", "max_tokens"])
+def test_marks_that_are_none_are_refused(name: str, marks: Any) -> None:
+    """The error names the value and shows a pair."""
+    with pytest.raises(ValueError, match=rf"{name} is .*: pass 1 or more, .* such as \(10, 30\)"):
+        model_history([], **{name: marks})
