@@ -10,12 +10,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, TypeGuard
 
 from eventstore.domain.json_types import JsonObject, JsonValue
 from eventstore.domain.messages import Opaque, Part
-from eventstore.providers.json_values import members_of
+from eventstore.providers.json_values import as_text, members_of
 from eventstore.providers.shapes import LITELLM_FIELDS, LITELLM_MARKS
 
 _OWN: Final = LITELLM_MARKS | {"images", "reasoning_content"}
@@ -28,7 +28,8 @@ def is_of_litellm(message: JsonObject) -> bool:
     """Return whether a message of Chat Completions has members of litellm's own."""
     if not LITELLM_MARKS.isdisjoint(message):
         return True
-    return any(LITELLM_FIELDS in call or _signature(call) for call in _calls(message))
+    calls: JsonValue = message.get("tool_calls")
+    return isinstance(calls, list) and any(map(_is_call_of_litellm, calls))
 
 
 def without_own_members(message: JsonObject) -> tuple[JsonObject, list[str]]:
@@ -69,6 +70,21 @@ def signed_parts(message: JsonObject) -> Iterator[Opaque]:
             yield _reasoning_of_bedrock(block) if of_bedrock else Opaque("anthropic", block)
 
 
+def joined_thinking(pieces: Sequence[JsonValue]) -> list[JsonValue]:
+    """Return the blocks that the pieces of a stream make: a signature ends a block."""
+    blocks: list[JsonValue] = []
+    text = ""
+    for piece in map(members_of, pieces):
+        if piece.get("type") == "redacted_thinking":
+            blocks.append({"type": "redacted_thinking", "data": piece.get("data")})
+            continue
+        text += as_text(piece.get("thinking"))
+        if signature := piece.get("signature"):
+            blocks.append({"type": "thinking", "thinking": text, "signature": signature})
+            text = ""
+    return [*blocks, {"type": "thinking", "thinking": text}] if text else blocks
+
+
 def signature_of_call(call_id: str, signature: str) -> Opaque:
     """Return Gemini's signature of a call, as a part that tells others nothing."""
     data = {"thought": True, "functionCall": {"id": call_id}, "thoughtSignature": signature}
@@ -84,12 +100,23 @@ def signatures_of_calls(parts: tuple[Part, ...]) -> Mapping[str, str]:
     }
 
 
-def is_signature_of_call(part: Part) -> bool:
+def is_signature_of_call(part: Part) -> TypeGuard[Opaque]:
     """Return whether a part is Gemini's signature of a call."""
     if not isinstance(part, Opaque) or part.provider != "gemini":
         return False
     data = members_of(part.data)
     return data.get("thought") is True and members_of(data.get("functionCall")).keys() == {"id"}
+
+
+def _is_call_of_litellm(call: JsonValue) -> bool:
+    if not isinstance(call, dict):
+        return False
+    call_id, function = call.get("id"), call.get("function")
+    return (
+        LITELLM_FIELDS in call
+        or (isinstance(call_id, str) and _SEPARATOR in call_id)
+        or (isinstance(function, dict) and LITELLM_FIELDS in function)
+    )
 
 
 def _calls(message: JsonObject) -> Iterator[JsonObject]:

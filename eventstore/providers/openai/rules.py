@@ -363,8 +363,9 @@ def _unknown_roles(history: _History) -> Iterator[Fault]:
 def _members_of_litellm(history: _History) -> Iterator[Fault]:
     """Check OA20: no message and no call has a member of litellm's own."""
     for message in history.assistants:
-        for member in sorted(LITELLM_MARKS.intersection(message.body)):
-            yield f"{message.place}.{member}", ""
+        if not LITELLM_MARKS.isdisjoint(message.body):
+            for member in sorted(LITELLM_MARKS.intersection(message.body)):
+                yield f"{message.place}.{member}", ""
         for number, call in message.calls:
             if LITELLM_FIELDS in call:
                 yield f"{message.place}.tool_calls[{number}].{LITELLM_FIELDS}", ""

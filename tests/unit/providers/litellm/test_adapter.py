@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from eventstore import Conversation, EventStore, validate
+from eventstore import Conversation, EventStore, recording, validate
 from projections import model_history, repair_messages
 
 SIGNATURE = "c2ln" * 12
@@ -174,6 +174,34 @@ def test_images_that_a_model_made_are_images(chat: Conversation) -> None:
     chat.record_messages([ASKED, said, {"role": "user", "content": "Again."}], "litellm")
     contents = model_history(chat.events()).render("gemini")["contents"]
     assert contents[1]["parts"][1] == {"inlineData": {"mimeType": "image/png", "data": "aGk="}}
+
+
+@pytest.mark.parametrize("provider", ["openai", "litellm"])
+def test_streamed_thinking_is_joined(chat: Conversation, provider: Any) -> None:
+    """The pieces of a block end with its signature, as litellm streams them."""
+    pieces = (
+        {"type": "thinking", "thinking": "Lo"},
+        {"type": "thinking", "thinking": "st."},
+        {"type": "thinking", "thinking": "", "signature": SIGNATURE},
+        REDACTED,
+    )
+    deltas: list[dict[str, Any]] = [
+        {
+            "thinking_blocks": [piece],
+            "provider_specific_fields": {"thinking_blocks": [piece]},
+        }
+        for piece in pieces
+    ]
+    deltas.append({"tool_calls": [call("toolu_1")]})
+    chunks = [{"choices": [{"index": 0, "delta": delta}]} for delta in deltas]
+    chunks[-1]["choices"][0]["finish_reason"] = "tool_calls"
+    chat.add_message("user", "Refund order 7.")
+    with recording(iter(chunks), chat, provider) as stream:
+        for _ in stream:
+            pass
+    chat.complete("toolu_1", "paid")
+    made = model_history(chat.events()).render("anthropic")["messages"]
+    assert made[1]["content"][:2] == [THINKING, REDACTED]
 
 
 @pytest.fixture
