@@ -100,7 +100,7 @@ def test_thinking_that_bedrock_signed_goes_back_to_it(rendered: Render, provider
 def test_a_signature_of_gemini_goes_back_to_it(
     rendered: Render, provider: str, made: dict[str, Any]
 ) -> None:
-    """It stands with its call, wherever litellm has it."""
+    """The signature stands with its call, wherever litellm has it."""
     contents = rendered(exchange(made), provider, "gemini")["contents"]
     (part,) = contents[1]["parts"]
     assert part["functionCall"]["name"] == "refund"
@@ -118,7 +118,7 @@ def test_a_signed_thought_of_gemini_is_one_again(rendered: Render) -> None:
 
 
 def test_a_call_that_was_edited_has_no_signature(chat: Conversation) -> None:
-    """It is for what the model asked for."""
+    """A signature is for what the model asked for."""
     chat.record_messages(GEMINI[:2], "litellm")
     (tool,) = chat.tools.values()
     chat.approve(tool.id, {"order": 8}, by="ann")
@@ -135,21 +135,21 @@ def test_a_call_that_was_edited_has_no_signature(chat: Conversation) -> None:
 def test_its_own_members_reach_no_provider(
     rendered: Render, messages: list[dict[str, Any]], provider: str, target: str
 ) -> None:
-    """Nor does what it names one of them."""
+    """No request has a member with one of their names."""
     made = json.dumps(rendered(messages, provider, target))
     assert not [name for name in OWN if f'"{name}"' in made]
 
 
 @pytest.mark.parametrize("messages", [ANTHROPIC, BEDROCK, GEMINI])
 def test_litellm_gets_its_messages_back(rendered: Render, messages: list[dict[str, Any]]) -> None:
-    """They are the same byte for byte, with the signatures in their ids."""
+    """The messages are the same byte for byte, with the signatures in their ids."""
     assert validate(messages, "litellm") == []
     made = rendered(messages, "litellm", "litellm")["messages"]
     assert json.dumps(made) == json.dumps(messages)
 
 
 @pytest.mark.parametrize("messages", [ANTHROPIC, BEDROCK, GEMINI])
-def test_what_is_taken_out_is_named(messages: list[dict[str, Any]]) -> None:
+def test_each_member_that_is_taken_out_is_named(messages: list[dict[str, Any]]) -> None:
     """`validate` says that OpenAI refuses it, and the repair what it was."""
     assert "OA20" in {found.code for found in validate(messages, "openai")}
     repaired = repair_messages(messages, "openai")
@@ -168,7 +168,7 @@ def test_members_of_other_servers_stay() -> None:
 
 
 def test_images_that_a_model_made_are_images(chat: Conversation) -> None:
-    """They stand beside the content; Gemini gets them again."""
+    """The message has them beside its content; Gemini gets them again."""
     image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,aGk="}}
     said = {"role": "assistant", "content": "A dot.", "images": [image], "thinking_blocks": []}
     chat.record_messages([ASKED, said, {"role": "user", "content": "Again."}], "litellm")
@@ -178,7 +178,7 @@ def test_images_that_a_model_made_are_images(chat: Conversation) -> None:
 
 @pytest.mark.parametrize("provider", ["openai", "litellm"])
 def test_streamed_thinking_is_joined(chat: Conversation, provider: Any) -> None:
-    """The pieces of a block end with its signature, as litellm streams them."""
+    """The pieces of a block end with its signature."""
     pieces = (
         {"type": "thinking", "thinking": "Lo"},
         {"type": "thinking", "thinking": "st."},
