@@ -176,7 +176,7 @@ def _model(value: Any) -> object:
 
 def _model_with_bytes(value: Any) -> object:
     """Return the members of a model that holds bytes which are no text, as they are."""
-    dumped: object = value.model_dump()
+    dumped: object = value.model_dump(by_alias=True)
     if not isinstance(dumped, dict):
         raise TypeError
     return cast("object", dumped)

@@ -20,7 +20,15 @@ from eventstore.providers.models import ModelFact, ModelRules, rules_of_model
 from eventstore.providers.rule_book import RuleBook
 
 ProviderName: TypeAlias = Literal[
-    "anthropic", "bedrock", "cohere", "gemini", "mistral", "ollama", "openai", "openai-responses"
+    "anthropic",
+    "bedrock",
+    "cohere",
+    "gemini",
+    "litellm",
+    "mistral",
+    "ollama",
+    "openai",
+    "openai-responses",
 ]
 """The providers that are built in."""
 
@@ -39,6 +47,7 @@ _BUILT_IN: Final[dict[ProviderName, str]] = {
     "bedrock": "eventstore.providers.bedrock",
     "cohere": "eventstore.providers.cohere",
     "ollama": "eventstore.providers.ollama",
+    "litellm": "eventstore.providers.litellm",
 }
 """Provider to package, the likeliest first: a guess between several names the first."""
 

@@ -112,6 +112,7 @@ FRAMEWORKS: dict[str, tuple[str, frozenset[str]]] = {
     "mcp": ("mcp", frozenset({"a call fails and is asked again", "a late answer"})),
     "strands": ("strands", frozenset()),
     "google_adk": ("google-adk", frozenset()),
+    "agent_framework": ("agent-framework", frozenset()),
     "claude_agent_sdk": (
         "claude-agent-sdk",
         frozenset(

@@ -563,6 +563,7 @@ FORMATS = {
     "bedrock": bedrock,
     "cohere": cohere,
     "gemini": gemini,
+    "litellm": openai,
     "mistral": mistral,
     "ollama": ollama,
     "openai": openai,

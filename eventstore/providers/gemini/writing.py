@@ -25,6 +25,7 @@ from eventstore.providers.gemini.reading import (
 from eventstore.providers.gemini.shapes import LEGAL_NAME, UNSIGNED
 from eventstore.providers.identifiers import sanitized
 from eventstore.providers.json_values import copy, native_part
+from eventstore.providers.litellm_members import is_signature_of_call, signatures_of_calls
 from eventstore.providers.media_of_results import media_turns
 from eventstore.providers.model import (
     Call,
@@ -106,7 +107,12 @@ def _model(turn: Turn, given: list[str], changes: list[Change]) -> tuple[JsonObj
             for call, name in zip(turn.calls, given, strict=True)
             if not call.hidden
         ]
-        said = _parts(turn.parts, changes)
+        signatures = signatures_of_calls(turn.parts)
+        for call, part in made if turn.well_formed else ():
+            if signature := signatures.get(call.provider_id or call.id):
+                part[SIGNATURE[0]] = signature
+        shown = tuple(part for part in turn.parts if not is_signature_of_call(part))
+        said = _parts(shown, changes)
         content: JsonObject = {"role": "model", "parts": [*said, *(part for _, part in made)]}
     elif turn.well_formed:
         content, made = copy(native), []
