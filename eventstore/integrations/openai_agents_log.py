@@ -216,7 +216,8 @@ class RunLog:
             return await tool.on_invoke_tool(context, given)
         except CancelledError as cancelled:
             if _is_timeout(tool, time.monotonic() - began):
-                text = await self._text_of_timeout(tool, context)
+                text = await self._text_of_timeout(tool, context, in_doubt=attempt.has_effect)
+                self._timeout_texts[context.tool_call_id] = text
                 wording = wording_in(_output_item(context.tool_call_id, text), PROVIDER)
                 await attempt.fail(cancelled, wording=wording)
             raise
@@ -238,19 +239,22 @@ class RunLog:
     async def timeout_text(self, tool: FunctionTool, context: ToolContext[Any]) -> str:
         """Return what the model reads of a call that has timed out."""
         known = self._timeout_texts.pop(context.tool_call_id, None)
-        return await self._text_of_timeout(tool, context) if known is None else known
+        if known is not None:
+            return known
+        call = await self.calls.find(context.tool_call_id)
+        return await self._text_of_timeout(
+            tool, context, in_doubt=call is not None and call.in_doubt
+        )
 
-    async def _text_of_timeout(self, tool: FunctionTool, context: ToolContext[Any]) -> str:
+    async def _text_of_timeout(
+        self, tool: FunctionTool, context: ToolContext[Any], *, in_doubt: bool
+    ) -> str:
         """Return the SDK's text, or the host's, which says that the call may have taken effect."""
         error = ToolTimeoutError(tool.name, tool.timeout_seconds or 0)
         own = tool.timeout_error_function
         given = str(error) if own is None else own(context, error)
         text = await given if isawaitable(given) else given
-        call = await self.calls.find(context.tool_call_id)
-        if call is not None and not self.calls.blocking.starts.only_reads(call):
-            text = text_of_doubt(text, "timeout")
-        self._timeout_texts[context.tool_call_id] = text
-        return text
+        return text_of_doubt(text, "timeout") if in_doubt else text
 
     def is_covered(self, arguments: str) -> bool:
         """Return whether the rules of the store cover a part of these arguments."""
