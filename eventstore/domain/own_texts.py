@@ -28,6 +28,7 @@ RECEIVED: Final = "[The results were received.]"
 """What the assistant says between results and a user's words, where it said nothing."""
 
 DONE: Final = "[Note, not said by the assistant: tools of {} did this while it answered.]"
+CALLED: Final = "[Note, not said by the assistant: it made this call, which has no output.]"
 THOUGHT: Final = "[Note, not said by the assistant: it thought this before it went on.]"
 
 # what stands in the place of a result
@@ -59,6 +60,7 @@ _OWN: Final = (
     STOPPED,
     RECEIVED,
     DONE,
+    CALLED,
     THOUGHT,
     NOT_STARTED,
     AWAITING_APPROVAL,

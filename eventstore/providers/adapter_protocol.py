@@ -13,9 +13,10 @@ import msgspec
 from eventstore.domain.json_types import JsonObject, JsonValue
 from eventstore.domain.messages import Document, Image, Part
 from eventstore.domain.value_paths import Path
+from eventstore.providers.client_members import ClientMembers
 from eventstore.providers.kept_messages import KeptMessages
 from eventstore.providers.media import Audio
-from eventstore.providers.model import Call, NativeMessage, ParsedItem, Rendered, Turn
+from eventstore.providers.model import Call, Change, NativeMessage, ParsedItem, Rendered, Turn
 from eventstore.providers.tool_definition import ToolDefinition
 
 ResultTest: TypeAlias = Callable[[JsonObject], bool]
@@ -53,6 +54,8 @@ class ResponseMembers(msgspec.Struct, frozen=True, kw_only=True):
     response_id: tuple[Path, ...] = (("id",),)
     model: tuple[Path, ...] = (("model",),)
     finish_reason: tuple[Path, ...] = ()
+    said: tuple[Path, ...] = ()
+    """What was said. Without it, no response of the provider is known to have failed."""
     input: tuple[Path, ...] = ()
     """The whole prompt, cached tokens included."""
     output: tuple[Path, ...] = ()
@@ -90,6 +93,21 @@ class ProviderAdapter(Protocol):
     """Levels of detail that an image may ask for."""
 
     response_members: ResponseMembers = ResponseMembers()
+
+    client_members: ClientMembers | None = None
+    """What the SDK's client puts into messages, where that is anything."""
+
+    def is_on_wire(self, json: bytes) -> bool:
+        """Return whether `as_on_wire` changes no message of this JSON."""
+        return self.client_members is None or not self.client_members.may_be_in(json)
+
+    def as_on_wire(self, message: JsonValue, changes: list[Change]) -> JsonValue:
+        """Return a message with the members of the wire, before it is read; often the same.
+
+        What is changed goes to `changes`.
+        """
+        client = self.client_members
+        return message if client is None else client.without(message, "form", changes)
 
     def parse(
         self, messages: Iterable[JsonValue], is_error: ResultTest, is_rejection: ResultTest
@@ -165,6 +183,14 @@ class ProviderAdapter(Protocol):
         """Return what a well-formed native result shows; nothing where it can only be text."""
         del native
         return ()
+
+    def is_made_of(self, native: JsonObject, text: str, *, is_error: bool) -> bool:
+        """Return whether a native result is the form that a result of this text has here.
+
+        Only results whose text is not that of their form need it; by default there are none.
+        """
+        del native, text, is_error
+        return False
 
     def free_texts(self, native: NativeMessage) -> Mapping[int, str]:
         """Return what the calls of a native message give to custom tools, by their places.

@@ -43,7 +43,7 @@ def plain_event(event: object) -> JsonObject:
     """Return an event of a stream as a JSON object, the caller's own; empty if it is not one."""
     dump = getattr(event, "model_dump", None)
     if callable(dump):
-        event = dump(mode="json", exclude_none=True, warnings=False)
+        event = dump(mode="json", by_alias=True, exclude_none=True, warnings=False)
     elif is_json_object(event):
         event = copy(event)
     return event if is_json_object(event) else {}
@@ -57,13 +57,14 @@ def is_json(value: object) -> TypeGuard[JsonValue]:
         return False
 
 
-def are_json(messages: Sequence[object]) -> TypeGuard[list[JsonValue]]:
-    """Return whether each of the messages is JSON, as `is_json` says of one."""
+def json_of(messages: Sequence[object]) -> bytes | None:
+    """Return the JSON of messages, each on a line of its own; None where one is not `is_json`."""
     try:
-        lines = _encode_lines(messages).split(b"\n")
+        json = _encode_lines(messages)
     except (TypeError, ValueError, RecursionError):
-        return False
-    return not any(nests_too_deeply(line, _MESSAGE_LEVELS) for line in lines if len(line) > _SHORT)
+        return None
+    long = (line for line in json.split(b"\n") if len(line) > _SHORT)
+    return None if any(nests_too_deeply(line, _MESSAGE_LEVELS) for line in long) else json
 
 
 _AROUND_LEVELS = 8
@@ -102,39 +103,23 @@ def _with_dumped_parts(message: JsonObject) -> JsonObject:
 
 
 def _dumped(value: object) -> object:
-    """Return an SDK object as a dict, without members that are None except `content`."""
+    """Return an SDK object as a dict, by the names of the wire.
+
+    Members that are None are left out, except for `content`.
+    """
     try:
         value = _message_in_response(value)
         dump = getattr(value, "model_dump", None)
         if not callable(dump):
             return value
-        fields: object = dump(mode="json", exclude_none=True)
+        fields: object = dump(mode="json", by_alias=True, exclude_none=True, warnings=False)
     except Exception:  # noqa: BLE001 - foreign code, which may look for files
         return value
     if is_json_object(fields) and fields.get("role") == "assistant":
         fields.setdefault("content", None)
         if fields.get("annotations") == []:  # an empty list is noise, and some servers refuse it
             del fields["annotations"]
-    _drop_parsed(fields)
     return fields
-
-
-_PARSED = ("parsed", "parsed_arguments", "parsed_output")
-"""Members that an SDK's client adds where it parses what the model wrote."""
-_WITH_PARSED = ("content", "tool_calls", "function", "output")
-"""Members that hold objects with such members."""
-
-
-def _drop_parsed(value: object) -> None:
-    """Delete what the client has parsed: the provider neither sent it nor takes it back."""
-    if is_json_list(value):
-        for each in value:
-            _drop_parsed(each)
-    elif is_json_object(value):
-        for key in _PARSED:
-            value.pop(key, None)
-        for key in _WITH_PARSED:
-            _drop_parsed(value.get(key))
 
 
 def _message_in_response(value: object) -> object:

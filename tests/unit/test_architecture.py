@@ -42,7 +42,7 @@ _TABLES = (
 # A library's one door into the code; where the second pattern fits, only inside functions.
 INTEGRATIONS = {
     "agent_framework": "agent_framework(_messages|_model|_tools)?",
-    "agents": "openai_agents(_copies|_log|_mcp)?",
+    "agents": "openai_agents(_copies|_log|_mcp|_native)?",
     "claude_agent_sdk": "claude_agent_sdk",
     "google": "google_adk(_contents|_ends)?",
     "mcp": "mcp(_server)?",
