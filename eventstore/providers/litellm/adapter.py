@@ -10,9 +10,11 @@ from typing import Final
 
 from eventstore.domain.json_types import JsonObject
 from eventstore.providers.adapter_protocol import FormatSignature
+from eventstore.providers.client_members import ClientMembers
 from eventstore.providers.identifiers import call_ids, shortened
 from eventstore.providers.model import Change, Turn
 from eventstore.providers.openai.adapter import OpenAIAdapter
+from eventstore.providers.openai.shapes import CLIENT_MEMBERS
 
 _MAX_ID: Final = 65_536  # it holds a signature
 
@@ -21,8 +23,8 @@ class LitellmAdapter(OpenAIAdapter):
     """Reads and writes the messages of litellm."""
 
     name = "litellm"
+    client_members = ClientMembers(added=CLIENT_MEMBERS)  # the place of a call is litellm's own
     signature = FormatSignature()  # where nothing names the provider, it is OpenAI
-    client_members = None  # such as `index`, which litellm takes back
 
     def request_ids(self, turns: Sequence[Turn], changes: list[Change]) -> list[list[str]]:
         """Return ids that differ within a turn."""

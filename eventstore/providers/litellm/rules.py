@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RULES", "findings"]
 
-_OF_OPENAI_ALONE: Final = frozenset({"OA06", "OA20", "OA20*", "OA21"})
+_OF_OPENAI_ALONE: Final = frozenset({"OA06", "OA20*", "OA21"})
 
 RULES: Final[dict[str, Rule]] = {
     code: rule for code, rule in openai.RULES.items() if code not in _OF_OPENAI_ALONE
