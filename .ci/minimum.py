@@ -2,7 +2,8 @@
 
     python .ci/minimum.py > constraints.txt && pip install -c constraints.txt -e ".[test]"
 
-The dependencies and the extras for users are pinned; what tests and checks use is not.
+The dependencies and the extras for users are pinned; what tests and checks use is not. `sdks` pins
+the SDKs whose objects are read, of which the tests declare the least version, too.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ NOT_FOR_USERS = {
     "test-integrations",
     "test-seals",
 }
+SDKS = {"anthropic", "botocore", "cohere", "google-genai", "mistralai", "ollama", "openai"}
+"""What users may have installed beside this package, for the messages of a provider."""
 _FLOOR = re.compile(r"(?P<name>[A-Za-z0-9._-]+)(?:\[[^]]*\])?\s*>=\s*(?P<version>[0-9][0-9.]*)")
 
 
@@ -37,6 +40,14 @@ def floors(project: dict[str, object]) -> list[str]:
         for name, requirements in extras.items():
             found += _texts(requirements) if name not in NOT_FOR_USERS else ()
     return sorted(map(_floor, found))
+
+
+def sdks(project: dict[str, object]) -> list[str]:
+    """Return a constraint for each SDK whose objects are read: the least version of the tests."""
+    extras = project.get("optional-dependencies")
+    tested = _texts(extras.get("test")) if isinstance(extras, dict) else []
+    names = (_FLOOR.match(requirement) for requirement in tested)
+    return sorted(f"{m['name']}=={m['version']}" for m in names if m and m["name"] in SDKS)
 
 
 def _texts(value: object) -> list[str]:

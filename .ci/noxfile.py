@@ -49,6 +49,12 @@ SERVER_STORAGES = (
 )
 """What depends on the version of a server's driver."""
 
+SDK_TESTS = (
+    "tests/properties/test_sdk_types.py",
+    "tests/unit/providers/test_client_members.py",
+)
+"""What depends on the types of the SDKs, of which users may have older versions."""
+
 GITHUB_FILES = {
     "citation-file-format": ".github/CITATION.cff",
     "dependabot": ".github/dependabot.yml",
@@ -196,12 +202,15 @@ def lowest(session: nox.Session) -> None:
     """Run the quick tier and the servers' storages with the lowest versions that we declare."""
     # Not in `create_tmp()`, which would be the tests' folder, too: their sockets need short paths.
     pins = Path(session.virtualenv.location, "lowest.txt")
-    floors = runpy.run_path(str(ROOT / ".ci" / "minimum.py"))["floors"](PROJECT)
+    minimum = runpy.run_path(str(ROOT / ".ci" / "minimum.py"))
+    floors = minimum["floors"](PROJECT)
     pins.write_text("\n".join(floors), "utf-8")
     session.log("pins: %s", ", ".join(floors))
     _install(session, "test", also=("-c", str(pins)))
     _pytest(session, *QUICK)
     _pytest(session, "-n", "auto", "-m", "server and not slow", *SERVER_STORAGES)
+    session.install(*minimum["sdks"](PROJECT))
+    _pytest(session, "-n", "auto", *SDK_TESTS)
 
 
 @nox.session

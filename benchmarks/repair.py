@@ -153,11 +153,9 @@ def beside_turnsafe(length: int, rounds: int) -> list[Figure]:
     figures = []
     for provider in ("anthropic", "openai"):
         valid: Any = of_provider(conversation(length, broken=False), provider)
-        if provider == "anthropic":
-            valid = valid["messages"]
         for kind, messages, most in (
             ("valid", valid, 1.0),
-            ("broken", without_some_results(valid, count()), 1.3),
+            ("broken", without_some_results(valid, count()), 1.2),
         ):
 
             def ours(messages: Any = messages, provider: Any = provider) -> None:

@@ -103,6 +103,7 @@ if TYPE_CHECKING:
         ToolError,
         UsageLimitExceeded,
     )
+    from eventstore.agent_errors.response_failed import ResponseFailed
     from eventstore.aio.attempt import AsyncAttempt
     from eventstore.aio.conversation import AsyncConversation
     from eventstore.aio.reader import AsyncFeed, AsyncFollow
@@ -263,6 +264,7 @@ __all__ = [
     "Reject",
     "Rejected",
     "Replace",
+    "ResponseFailed",
     "Restored",
     "ResultLimits",
     "Retention",
@@ -390,6 +392,7 @@ _LAZY = {
     "RecordedStream": "eventstore.responses.streams",
     "Reject": "eventstore.dispatch",
     "Replace": "eventstore.dispatch",
+    "ResponseFailed": "eventstore.agent_errors.response_failed",
     "ResultLimits": "eventstore.policies.result_limits",
     "RetryClass": "eventstore.policies.retry",
     "RetryClassifier": "eventstore.policies.retry",

@@ -20,12 +20,18 @@ REPORTS: Final[dict[str, tuple[str, ...]]] = {
     "AN06": ("opencode#1279",),
     "AN07": ("anthropic-sdk-typescript#648", "prism#659"),
     "AN08": ("inspect_ai#169", "markform#153"),
+    "BE07": ("bifrost#7003", "generative-ai-use-cases#1685", "strands-agents#1966"),
     "GE01": ("gemini-cli#4504", "vscode#299295"),
     "GE02": ("langchain#27799",),
     "GE03": ("gemini-cli#26486",),
     "GE06": ("dirge#833", "cc-switch#6848"),
     "GE08": ("opencode#43479",),
-    "OR01": ("openai-agents-python#673", "openai-agents-python#1061"),
+    "MI04": ("crush#1590", "litellm#30835", "mistral-go#3"),
+    "OR01": (
+        "openai-agents-python#673",
+        "openai-agents-python#1061",
+        "openai-agents-python#2664",
+    ),
     "OR02": ("letta#3250",),
 }
 """Rule to the issues that quote its refusal, as repository#number."""

@@ -335,7 +335,15 @@ class AsyncConversation:
         from eventstore.provider_messages.record import record_messages  # loads the providers
 
         return await self.session.run(
-            record_messages(self.id, messages, provider, is_error, is_rejection, imported=imported)
+            record_messages(
+                self.session.blocking,
+                self.id,
+                messages,
+                provider,
+                is_error,
+                is_rejection,
+                imported=imported,
+            )
         )
 
     async def import_messages(

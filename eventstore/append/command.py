@@ -208,6 +208,8 @@ class PendingAppend(msgspec.Struct, eq=False):
         times: Sequence[int | None] = ()
         if isinstance(events, IdentifiedEvents):
             ids, times = events.event_ids or ids, events.times
+        if not events:
+            ids = ()
         if not ids:
             ids, given = event_ids(len(events), at), False
         elif self.stored_ids and ids is command.event_ids:

@@ -9,6 +9,8 @@
 5. A call of a response that was cut off fails as soon as both are known, unless it is uncertain
    that they belong together.
 
+6. A response that failed belongs to no turn.
+
 A call without an id gets one that is made of its turn, so that a repeated append gives the same.
 """
 
@@ -57,12 +59,17 @@ class LastTurn(msgspec.Struct):
     """Version and event id of the first event of the last response or turn."""
     moved_on: bool = False
     """Whether a message came since the last response or turn."""
+    failed: tuple[int, ModelResponded] | None = None
+    """A response that failed, with its version, if nothing came after it."""
 
     # taking in events
 
     def follow(self, event: Event, version: int, event_id: str | bytes) -> None:
         """Take in an event of the conversation."""
         before = self.number
+        if type(event) is ModelResponded and self._follow_failed(event, version):
+            return
+        self.failed = None
         if type(event) is ModelResponded:
             self._follow_response(event, version)
             is_first = self.response_waits and event.completes is None
@@ -71,6 +78,16 @@ class LastTurn(msgspec.Struct):
             is_first = self.number > before
         if is_first:
             self.origin = version, event_id
+
+    def _follow_failed(self, event: ModelResponded, version: int) -> bool:
+        """Take in a response that failed, or what completes it; return whether it is one."""
+        if event.failed and event.completes is None:
+            self.failed, self.is_open = (version, event), False
+            return True
+        if self.failed is None or self.failed[0] != event.completes:
+            return False
+        self.failed = self.failed[0], self.failed[1].completed_by(event)
+        return True
 
     def _follow_said(self, event: Event) -> None:
         if type(event) is ToolPending:
@@ -152,10 +169,12 @@ class LastTurn(msgspec.Struct):
     def waiting_response(self, responded: ModelResponded) -> tuple[int, ModelResponded] | None:
         """Return the response whose turn is about to be recorded, if it waits for its turn.
 
+        One that failed has no turn, and is told again.
+
         See `recorded_responses`.
         """
-        last = self.response
-        if last is None or not self.response_waits or self.moved_on:
+        last = self.failed if responded.failed else self.response
+        if last is None or not (responded.failed or (self.response_waits and not self.moved_on)):
             return None
         return last if could_be_one(last[1], responded) else None
 
@@ -196,7 +215,7 @@ class LastTurn(msgspec.Struct):
 
         `tools` are the open calls of the conversation. Those that have begun stay as they are.
         """
-        if self.has_response or self.moved_on or not self.number:
+        if self.has_response or self.moved_on or not self.number or responded.failed:
             return []
         not_begun = (tool for tool in self._of_this(tools) if _has_not_begun(tool))
         return _failures((tool.id for tool in not_begun), responded)

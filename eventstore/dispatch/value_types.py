@@ -128,7 +128,7 @@ def _members(annotation: Annotation) -> Iterator[Any]:
 
 
 def _dumped(value: Any) -> Any:
-    return value.model_dump(mode="json")
+    return value.model_dump(mode="json", by_alias=True)
 
 
 def _complaint(error: Exception, path: str) -> str:

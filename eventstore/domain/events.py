@@ -294,16 +294,15 @@ class HookRaised(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class ModelResponded(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """The model answered a request.
+    """The model answered a request, or failed to.
 
-    `response_id`, `model` and `finish_reason` are the provider's own words. `usage` is None where
-    the provider does not say. `latency` is the time from the request to its whole response, in
-    microseconds. The messages and calls of the response are events of their own.
+    `response_id`, `model` and `finish_reason` are the provider's own words (`finish_reasons`);
+    `usage` is None where it does not say. `latency`, in microseconds, is the time from the request
+    to its whole response. What that says is in events of its own; one that `failed` says nothing.
 
     A response that is told again is counted once; see `recorded_responses`. With `completes`, the
-    version of the first event of the same response, it is no response of its own: it adds what was
-    not known then, such as the cost, and has nothing that was. With `is_another` it is a response
-    of its own, though the one before it has the same id and says the same.
+    version of the first event of the same response, it adds only what was not known then. With
+    `is_another` it is a response of its own, though the one before has the same id and words.
     """
 
     tag: ClassVar[str] = "model_responded"
@@ -316,6 +315,7 @@ class ModelResponded(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     latency: int | None = None
     completes: int | None = None
     is_another: bool = False
+    failed: bool = False
 
     def completed_by(self, new: ModelResponded) -> ModelResponded:
         """Return the response with what a later event adds to it."""

@@ -10,6 +10,8 @@ The rule:
 3. A reason that no list has is not known to be whole, so that no call of the response runs.
    `eventstore.providers.register_finish_reason` adds it.
 4. A response that gives no reason is whole, as far as is known. A stream that gives none broke off.
+5. The provider's word for an error stands behind the reason: `failed: server_error`. Where a
+   response gives no reason, but an error, or nothing at all, its reason is `error` or `empty`.
 
 The values are those of the providers' own SDKs, each named with its list; a test compares them with
 the SDKs that are installed. What others say through the same API stands after them.
@@ -17,6 +19,7 @@ the SDKs that are installed. What others say through the same API stands after t
 
 from __future__ import annotations
 
+import re
 from typing import Final, Literal, TypeAlias
 
 from eventstore.domain.failure import ErrorKind, Failure
@@ -109,10 +112,30 @@ FINISH_REASONS: Final[dict[str, dict[str, Ending]]] = {
 }
 """How a response ended, by provider and by what the provider says."""
 
+ERROR: Final = "error"
+EMPTY: Final = "empty"
+"""The reasons of responses that give none: with an error, and with nothing in them."""
+
 _added: Final[dict[tuple[str, str], Ending]] = {}
 _of_any: Final[dict[str, Ending]] = {
-    reason.lower(): ending for table in FINISH_REASONS.values() for reason, ending in table.items()
+    **_table(broken=EMPTY),
+    **{
+        reason.lower(): ending
+        for table in FINISH_REASONS.values()
+        for reason, ending in table.items()
+    },
 }
+_WORD: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+
+
+def is_word(text: object) -> bool:
+    """Return whether a provider's text is one word, such as the code of an error."""
+    return isinstance(text, str) and _WORD.fullmatch(text) is not None
+
+
+def with_word(reason: str, word: str | None) -> str:
+    """Return a reason with the provider's word for the error behind it."""
+    return reason if word is None or word == reason else f"{reason}: {word}"
 
 
 def register_finish_reason(provider: str, reason: str, *, whole: bool) -> None:
@@ -136,7 +159,11 @@ def ending_of(provider: str | None, reason: str | None) -> Ending:
     if added is not None:
         return added
     own = FINISH_REASONS.get(provider or "", {}).get(reason)
-    return own or _of_any.get(reason.lower(), "unknown")
+    ending = own or _of_any.get(reason.lower())
+    if ending is None:
+        head, colon, word = reason.partition(": ")
+        return ending_of(provider, head) if colon and is_word(word) else "unknown"
+    return ending
 
 
 _TEXTS: Final[dict[Ending, str]] = {

@@ -153,7 +153,7 @@ def _number(value: Any) -> int | float:
 
 
 def _model(value: Any) -> object:
-    dumped: object = value.model_dump(mode="json")
+    dumped: object = value.model_dump(mode="json", by_alias=True)
     if not isinstance(dumped, dict | list | str | int | float | None):
         raise TypeError  # a mock that answers to any name
     return cast("object", dumped)

@@ -28,6 +28,7 @@ RECEIVED: Final = "[The results were received.]"
 """What the assistant says between results and a user's words, where it said nothing."""
 
 DONE: Final = "[Note, not said by the assistant: tools of {} did this while it answered.]"
+CALLED: Final = "[Note, not said by the assistant: it made this call, which has no output.]"
 THOUGHT: Final = "[Note, not said by the assistant: it thought this before it went on.]"
 
 # what stands in the place of a result
@@ -59,6 +60,7 @@ _OWN: Final = (
     STOPPED,
     RECEIVED,
     DONE,
+    CALLED,
     THOUGHT,
     NOT_STARTED,
     AWAITING_APPROVAL,
@@ -77,6 +79,9 @@ _OWN: Final = (
 _FIRST_LINE: Final = re.compile(
     "|".join(re.escape(text).replace(r"\{\}", "[^\n]*") for text in _OWN)
 )
+
+_BEGINNING: Final = re.compile("|".join({re.escape(text.partition("{}")[0]) for text in _OWN}))
+"""Also in JSON, which escapes nothing in it."""
 
 
 class _Error(msgspec.Struct, forbid_unknown_fields=True):
@@ -128,6 +133,8 @@ def is_own_text(text: str) -> bool:
 
     It may stand in JSON, as where a provider has no mark for an error, or in the parts of a result.
     """
+    if MAY_HAVE_TAKEN_EFFECT not in text and not _BEGINNING.search(text):
+        return False
     said = _unwrapped(text)
     return _FIRST_LINE.fullmatch(said.partition("\n")[0]) is not None or _tells_of_doubt(said)
 

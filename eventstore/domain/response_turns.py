@@ -6,7 +6,8 @@
 3. What comes after a user's message cannot belong to the turn before it, nor what comes before it
    to the turn after it. An imported turn has none.
 4. What is added to a response later belongs to its turn, while that is the last one.
-5. A response that is told again, with no turn and no user's words between, is no response of its
+5. A response that failed belongs to no turn.
+6. A response that is told again, with no turn and no user's words between, is no response of its
    own (`recorded_responses`). Our own appends never store it; those by hand may.
 """
 
@@ -17,6 +18,7 @@ from typing import TypeAlias
 import msgspec
 
 from eventstore.domain.events import Event, MessageAdded, ModelResponded, ToolPending
+from eventstore.domain.finish_reasons import EMPTY
 from eventstore.domain.recorded_responses import is_repeat
 
 _Response: TypeAlias = tuple[int, ModelResponded]
@@ -60,7 +62,9 @@ class ResponseTurns(msgspec.Struct, gc=False, omit_defaults=True):
         return last is not None and not response.is_another and is_repeat(last[1], response)
 
     def add_response(self, response: ModelResponded, version: int) -> int | None:
-        """Take in a response; return its turn, or None if it belongs to the next one."""
+        """Take in a response; return its turn, or None if it belongs to the next one, or failed."""
+        if response.failed:
+            return None
         if self.turn is None or self.is_closed or self.response is not None:
             self.waiting = version, response
             return None
@@ -81,3 +85,8 @@ class ResponseTurns(msgspec.Struct, gc=False, omit_defaults=True):
         """Let no later response belong to the last turn, and none so far to the next one."""
         self.is_closed = True
         self.waiting = None
+
+
+def used_nothing(responded: ModelResponded) -> bool:
+    """Return whether a response is an error that names no tokens: the model wrote none."""
+    return responded.failed and responded.usage is None and responded.finish_reason != EMPTY

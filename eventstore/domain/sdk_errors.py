@@ -16,6 +16,7 @@ throttling codes of botocore's retries).
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -204,15 +205,26 @@ _CONFIGURATION = {
 def cause_of(exception: BaseException) -> ProviderCause | None:
     """Return the cause that an SDK's exception names; None if its HTTP status alone decides."""
     words = _words(exception)
+    cause = _by_specific_word(words) or by_class(exception, _BY_CLASS)
+    if cause is not None or status_of(exception) in ERROR_STATUSES:
+        return cause
+    return _by_general_word(words) or _by_sentence(exception)
+
+
+def cause_of_words(words: Sequence[str], status: int | None) -> ProviderCause | None:
+    """Return the cause that a provider's words name; None if its HTTP status alone decides."""
+    cause = _by_specific_word(words)
+    return cause if cause or status in ERROR_STATUSES else _by_general_word(words)
+
+
+def _by_specific_word(words: Sequence[str]) -> ProviderCause | None:
     if any(_LONG_QUOTA in word for word in words):
         return _QUOTA
-    specific = (_SPECIFIC[word] for word in words if word in _SPECIFIC)
-    if cause := next(specific, None) or by_class(exception, _BY_CLASS):
-        return cause
-    if status_of(exception) in ERROR_STATUSES:
-        return None
-    general = (_GENERAL[word] for word in words if word in _GENERAL)
-    return next(general, None) or _by_sentence(exception)
+    return next((_SPECIFIC[word] for word in words if word in _SPECIFIC), None)
+
+
+def _by_general_word(words: Sequence[str]) -> ProviderCause | None:
+    return next((_GENERAL[word] for word in words if word in _GENERAL), None)
 
 
 def is_misconfigured(exception: BaseException) -> bool:

@@ -15,6 +15,14 @@ from eventstore.importers.file_format import FileContent, Unit
 from eventstore.importers.json_members import member, parsed, text, text_of
 from eventstore.importers.times import duration_of, time_of
 from eventstore.importers.transcript import Transcript
+from eventstore.providers.openai_responses.client_items import (
+    asked,
+    id_of_call,
+    id_of_output,
+    is_client_call,
+    is_client_output,
+    said_by,
+)
 
 _RECORDS = frozenset(
     {"session_meta", "turn_context", "response_item", "event_msg", "compacted", "world_state"}
@@ -182,6 +190,27 @@ def _add_call(dialogue: Dialogue, item: JsonObject, time: int | None) -> None:
     dialogue.reply_piece("", [call_of(text(item, "call_id", "id"), name, given)], time)
 
 
+def _add_client_call(dialogue: Dialogue, item: JsonObject, time: int | None) -> None:
+    """Add a call that has a form of its own, such as a shell's."""
+    if is_client_call(item):
+        made = asked(item)
+        call_id = id_of_call(item) or text(item, "id")
+        dialogue.reply_piece("", [call_of(call_id, made.name, made.arguments)], time)
+
+
+def _add_client_result(dialogue: Dialogue, item: JsonObject, time: int | None) -> None:
+    if not is_client_output(item):
+        return
+    said = said_by(item)
+    dialogue.answer(
+        id_of_output(item) or "",
+        said.text,
+        time,
+        is_error=said.is_error,
+        rejected=said.rejected or bool(_REJECTED.match(said.text)),
+    )
+
+
 def _add_result(dialogue: Dialogue, item: JsonObject, time: int | None) -> None:
     output: JsonValue = item.get("output", item.get("tools"))
     decoded = parsed(output)
@@ -245,5 +274,10 @@ _ITEMS: dict[str, Callable[[Dialogue, JsonObject, int | None], None]] = {
     "custom_tool_call_output": _add_result,
     "local_shell_call_output": _add_result,
     "tool_search_output": _add_result,
+    **dict.fromkeys(("shell_call", "apply_patch_call", "computer_call"), _add_client_call),
+    **dict.fromkeys(
+        ("shell_call_output", "apply_patch_call_output", "computer_call_output"),
+        _add_client_result,
+    ),
 }
 """The function that adds an item; searches of the web and made images run at the provider."""

@@ -11,7 +11,16 @@ from eventstore.importers.json_members import member, objects, text
 from eventstore.importers.times import time_of
 from eventstore.importers.transcript import Transcript
 
-_SAID = ("tool_call_item", "tool_call_output_item", "message_output_item", "reasoning_item")
+_SAID = (
+    "mcp_approval_request_item",
+    "mcp_approval_response_item",
+    "message_output_item",
+    "reasoning_item",
+    "tool_call_item",
+    "tool_call_output_item",
+    "tool_search_call_item",
+    "tool_search_output_item",
+)
 
 
 class AgentRuns:

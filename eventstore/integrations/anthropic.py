@@ -14,6 +14,8 @@
    begun, with kind `validation`.
 5. The SDK runs no calls of a message that the server paused. They run all the same, and another
    runner of the SDK continues from the log.
+6. A message that failed, or was refused without a word, is recorded, and `ResponseFailed` is
+   raised. A runner without a prompt asks again.
 
 The SDK does not tell a tool which call it runs: it is the first open one of the turn with this name
 and these arguments.

@@ -24,12 +24,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterable, Collection, Mapping
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 from uuid import NAMESPACE_URL, uuid5
 
+from eventstore.agent_errors.response_failed import ResponseFailed
 from eventstore.aio.conversation import AsyncConversation
 from eventstore.append.commands import attempts
 from eventstore.domain.doubt import MAY_HAVE_TAKEN_EFFECT, text_of_doubt
@@ -284,7 +285,8 @@ class _Run:
                 prices=self._chat.session.blocking.prices,
                 broken_off=broken_off,
             )
-            self._calls.know(await self._chat.session.run(command))
+            with suppress(ResponseFailed):  # the SDK tells the host
+                self._calls.know(await self._chat.session.run(command))
         async with self._recorded:
             self._recorded.notify_all()
 

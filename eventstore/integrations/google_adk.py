@@ -40,7 +40,11 @@ from eventstore.integrations.host_answers import (
     seen_with_edit,
     shown_revision,
 )
-from eventstore.integrations.recorded_calls import AsyncRecordedCalls, validation_failure
+from eventstore.integrations.recorded_calls import (
+    AsyncRecordedCalls,
+    record_response,
+    validation_failure,
+)
 from eventstore.providers.json_values import copy as copied
 
 try:
@@ -211,7 +215,7 @@ class Ledger(BasePlugin):
             requested_at = self._requested_at.pop((event.invocation_id, event.author), None)
             latency = None if requested_at is None else time.monotonic() - requested_at
             response = response_of(event)
-            tools = await self.chat.record(response, PROVIDER, latency=latency)
+            tools = await record_response(self.chat, response, PROVIDER, latency)
             self._calls.know(tools)
 
     async def before_tool_callback(

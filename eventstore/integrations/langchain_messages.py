@@ -20,9 +20,9 @@ from eventstore.domain.messages import Document, Image, Part, Text
 from eventstore.domain.usage import Usage
 from eventstore.integrations.recorded_calls import shown_text
 from eventstore.providers.call_arguments import function_call
+from eventstore.providers.finish_reason import finish_reason_of
 from eventstore.providers.model import ParsedCall
 from eventstore.providers.parts_as_text import plain_text
-from eventstore.providers.response_facts import finish_reason_of
 
 if TYPE_CHECKING:
     from eventstore.domain.json_types import JsonObject
@@ -68,7 +68,8 @@ def recorded_parts(message: AIMessage) -> tuple[list[Part], list[ParsedCall], Js
         for call in message.invalid_tool_calls
     ]
     text = str(message.text)
-    return [Text(text)] if text else [], calls, message.model_dump(mode="json", fallback=str)
+    native: JsonObject = message.model_dump(mode="json", by_alias=True, fallback=str)
+    return [Text(text)] if text else [], calls, native
 
 
 def stated_facts(message: AIMessage, latency: float) -> ModelResponded:

@@ -8,7 +8,8 @@
 2. The messages of a request are the log's. A runner without a prompt continues after a
    crash, or after a decision: the open calls that may start run first, then the model is asked.
 3. A call that waits for a decision ends the run, after the other calls of its response.
-4. The calls of a response that was cut off have failed, and the run ends.
+4. The calls of a response that was cut off have failed, and the run ends. A response that failed is
+   recorded, and `ResponseFailed` is raised; a runner without a prompt asks again.
 
 The SDK's own `ResponsesToolRunner` ends at the first error of a tool, and its checkpoints have no
 exception: so the loop is this one.
@@ -28,6 +29,7 @@ from eventstore.domain.finish_reasons import is_of_cut_off_response
 from eventstore.domain.messages import Text
 from eventstore.domain.statuses import Failed, Pending
 from eventstore.integrations.extras import missing_extra
+from eventstore.integrations.openai_client_tools import schemas, with_approvals
 from eventstore.integrations.recorded_calls import (
     RecordedCalls,
     awaited_chat,
@@ -212,13 +214,14 @@ class _Loop:
     ) -> None:
         self.chat = blocking_chat(ledger.chat)
         self.provider: _Provider = provider
-        self.tools = ledger.tools
+        offered: list[Any] = list(params.get("tools", ()))
+        toolbox = with_approvals(Toolbox(ledger.tools), offered)
+        self.tools = toolbox
         self.options = ledger.options
         self.streams = bool(params.get("stream"))
         self._prompt = prompt
-        toolbox = Toolbox(ledger.tools)
-        own = toolbox.schemas(provider)
-        self._params = {**params, "tools": [*own, *params.get("tools", ())]}
+        own = schemas(toolbox, provider, offered)
+        self._params = {**params, "tools": [*own, *offered]}
         if not self._params["tools"]:
             del self._params["tools"]  # the API refuses an empty list
         if self.streams and provider == "openai":
@@ -257,6 +260,8 @@ class _Loop:
     def last_words(self) -> str | None:
         """Return the text of the last response; None if a call of it waits for a decision."""
         turn = self._calls.turns()[-1]
+        if turn.role != "assistant":  # the response had no words
+            return ""
         tools = self.chat.tools
         if _wait(tools[call.id] for call in turn.calls):
             return None

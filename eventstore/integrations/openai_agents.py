@@ -23,6 +23,8 @@ from eventstore.domain.statuses import Rejected
 from eventstore.integrations.call_starts import awaits_attempt
 from eventstore.integrations.extras import missing_extra
 from eventstore.integrations.recorded_calls import id_in_framework
+from eventstore.providers.openai_responses.client_items import id_of_call, id_of_output
+from eventstore.providers.openai_responses.shapes import PAIRED
 from eventstore.providers.sdk_objects import member
 
 try:
@@ -122,10 +124,13 @@ class Ledger(SessionABC):
         known = await calls.items(PROVIDER, turns[-1].version)
         history, output = list(known), []
         for item in (await calls.items(PROVIDER))[len(known) :]:
-            if item.get("call_id") not in open_ids:
+            is_call = item.get("type") in PAIRED
+            call_id = id_of_call(item) if is_call else id_of_output(item)
+            if call_id not in open_ids:
                 history.append(item)
-            elif _is_call(item):
-                output.append(_output_item().validate_python(item))
+            elif is_call:
+                own = item if "id" in item else {"id": call_id, **item}  # an edit has none
+                output.append(_output_item().validate_python(own))
         self._history = history
         self._log.replayed = ModelResponse(output=output, usage=Usage(), response_id=None)
 
@@ -181,10 +186,6 @@ class Ledger(SessionABC):
             NotImplementedError: always.
         """
         raise NotImplementedError("a log only grows: start another conversation")
-
-
-def _is_call(item: JsonObject) -> bool:
-    return item.get("type") in ("function_call", "custom_tool_call")
 
 
 @cache

@@ -17,10 +17,16 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-from agents import Agent, FunctionTool, Handoff, Model, MultiProvider
+from agents import Agent, ApplyPatchTool, FunctionTool, Handoff, Model, MultiProvider
 
 from eventstore.domain.doubt import text_of_doubt
 from eventstore.integrations.openai_agents_mcp import WatchedServer
+from eventstore.integrations.openai_agents_native import (
+    NATIVE_TOOLS,
+    RecordedEditor,
+    RecordedExecutor,
+    RecordedNative,
+)
 from eventstore.providers.sdk_objects import member
 
 if TYPE_CHECKING:
@@ -39,6 +45,7 @@ if TYPE_CHECKING:
     from agents.tool_context import ToolContext
 
     from eventstore.integrations.openai_agents_log import RunLog
+    from eventstore.integrations.openai_agents_native import NativeTool
 
 
 class RecordedAgents:
@@ -90,6 +97,8 @@ class RecordedAgents:
         return copied
 
     def _tool(self, tool: Tool) -> Tool:
+        if isinstance(tool, NATIVE_TOOLS):
+            return self._native(tool)
         if not isinstance(tool, FunctionTool) or self._is_recorded(tool.on_invoke_tool):
             return tool
         copied = copy.copy(tool)
@@ -98,6 +107,17 @@ class RecordedAgents:
             copied.tool_input_guardrails = [*map(self._guardrail, tool.tool_input_guardrails)]
         if tool.timeout_seconds is not None:
             copied.timeout_error_function = self._timeout_function(tool.timeout_error_function)
+        return copied
+
+    def _native(self, tool: NativeTool) -> NativeTool:
+        """Return a shell or a tool for patches that is recorded; not one that the API runs."""
+        member_name = "editor" if isinstance(tool, ApplyPatchTool) else "executor"
+        own = getattr(tool, member_name)
+        if own is None or self._is_recorded(own):
+            return tool
+        copied = copy.copy(tool)
+        recorded = RecordedEditor if member_name == "editor" else RecordedExecutor
+        setattr(copied, member_name, recorded(self._log, tool))
         return copied
 
     def _guardrail(self, guardrail: ToolInputGuardrail[Any]) -> ToolInputGuardrail[Any]:
@@ -141,7 +161,7 @@ class RecordedAgents:
         Raises:
             ValueError: another ledger does.
         """
-        if not isinstance(piece, _RecordedModel | _RecordedInvocation):
+        if not isinstance(piece, _RecordedModel | _RecordedInvocation | RecordedNative):
             return False
         if piece.log is not self._log:
             raise ValueError(

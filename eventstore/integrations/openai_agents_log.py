@@ -27,11 +27,14 @@ from eventstore.integrations.host_answers import first_seen
 from eventstore.integrations.openai_agents_mcp import RemoteEnds, words_of
 from eventstore.integrations.recorded_calls import (
     AsyncRecordedCalls,
+    record_response,
     shown_text,
     unknown_tool,
     validation_failure,
 )
 from eventstore.providers.native_form import without_restorable_native
+from eventstore.providers.openai_responses.client_items import id_of_output, said_by
+from eventstore.providers.openai_responses.shapes import CALL_OF
 from eventstore.providers.parsing import parse_own
 from eventstore.providers.sdk_objects import member, plain
 from eventstore.providers.to_events import events_of_history
@@ -70,8 +73,8 @@ class RunLog:
         if replayed is not None:
             return replayed
         said = [{"role": "user", "content": given}] if isinstance(given, str) else _tail(given)
-        outputs = [item for item in said if item.get("type") == "function_call_output"]
-        await self._record_outputs({str(item.get("call_id")): item for item in outputs})
+        outputs = [item for item in said if item.get("type") in CALL_OF]
+        await self._record_outputs({str(id_of_output(item)): item for item in outputs})
         words: Any = [item for item in said if item.get("role") in _WORDS]
         if words:
             events = _words_added(ItemHelpers.input_to_new_input_list(words))
@@ -90,7 +93,7 @@ class RunLog:
         whole: JsonObject = {"output": output, "usage": _usage(member(response, "usage"))}
         if name is not None:
             whole["id"] = name
-        tools = await self.chat.record(whole, PROVIDER, latency=latency)
+        tools = await record_response(self.chat, whole, PROVIDER, latency)
         for tool in tools:
             if known is not None and tool.call.name not in known:  # the SDK may end the run for it
                 await self.chat.fail(tool.id, unknown_tool(tool.call.name))
@@ -102,11 +105,14 @@ class RunLog:
         Raises:
             CallChanged: a call has changed since the model asked for it.
         """
-        texts = {call_id: str(item.get("output")) for call_id, item in items.items()}
+        texts = {call_id: said_by(item).text for call_id, item in items.items()}
         for call_id, tool in (await self.calls.unanswered(texts)).items():
             if tool.revision != first_seen(tool):
                 raise _RefusedAnswer("completed", first_seen(tool), tool)
-            await self.chat.complete(tool.id, items[call_id].get("output"), synthetic=True)
+            if items[call_id]["type"] == "function_call_output":
+                await self.chat.complete(tool.id, items[call_id].get("output"), synthetic=True)
+            else:
+                await self.chat.record(items[call_id], PROVIDER)
 
     async def record_refusal(self, tool: Tool, reason: str | None, guardrail: str) -> None:
         """Record that a guardrail of the host has refused a call, as it was then."""
@@ -127,7 +133,7 @@ class RunLog:
                 failure = Failure(ErrorKind.VALIDATION, args.default_message)
                 await self.chat.fail(tool.id, failure)
 
-    async def _approved(self, tool: Tool) -> Tool:
+    async def approved(self, tool: Tool) -> Tool:
         """Return a call with the host's approval of what the model asked for.
 
         Raises:
@@ -147,7 +153,7 @@ class RunLog:
             raise LookupError(f"the log has no call {context.tool_call_id!r}")
         waits = needs_decision and isinstance(found.status, Pending)
         if waits and found.effective_call.is_object:  # the tool itself refuses anything else
-            found = await self._approved(found)
+            found = await self.approved(found)
         if not may_run(found):
             return shown_text(await self.calls.answer(found))
         async with self.calls.running(found) as attempt:
@@ -214,4 +220,4 @@ def _usage(used: object) -> JsonObject:
 
 def _is_given(item: JsonObject) -> bool:
     """Return whether an input item is not the model's: someone's words, or a call's output."""
-    return item.get("type") == "function_call_output" or item.get("role") in _WORDS
+    return item.get("type") in CALL_OF or item.get("role") in _WORDS

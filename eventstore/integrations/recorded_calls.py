@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeAlias, TypeVar
 
+from eventstore.agent_errors.response_failed import ResponseFailed
 from eventstore.aio.conversation import AsyncConversation
 from eventstore.conversation import Conversation
 from eventstore.domain.failure import ErrorKind, Failure
@@ -53,6 +54,19 @@ T = TypeVar("T")
 
 NeedsApproval: TypeAlias = "Collection[str] | Callable[[Tool], bool]"
 """The names of tools, or what says of a call whether a person has to decide on it."""
+
+
+async def record_response(
+    chat: AsyncConversation, response: object, provider: AnyProvider, latency: float | None
+) -> list[Tool]:
+    """Record a response that a framework tells of, and return its calls.
+
+    What the host is told of one that failed is up to the framework.
+    """
+    try:
+        return await chat.record(response, provider, latency=latency)
+    except ResponseFailed:
+        return []
 
 
 class RecordedCalls:

@@ -40,6 +40,7 @@ from eventstore.integrations.host_answers import (
 from eventstore.integrations.mcp_failures import remote_failure
 from eventstore.integrations.recorded_calls import (
     AsyncRecordedCalls,
+    record_response,
     shown_text,
     validation_failure,
 )
@@ -192,7 +193,7 @@ class Ledger(Plugin):
             stated = {"usage": usage and dict(usage), "stopReason": stop_reason}
             whole = {"output": {"message": whole}}
             whole |= {key: value for key, value in stated.items() if value is not None}
-        tools = await self.chat.record(whole, PROVIDER, latency=latency)
+        tools = await record_response(self.chat, whole, PROVIDER, latency)
         self._calls.know(tools)
 
     async def _record_answer(self, tool: Tool, result: ToolResult) -> None:

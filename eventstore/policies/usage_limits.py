@@ -26,7 +26,7 @@ from eventstore.domain.events import (
     UsageLimitBreach,
 )
 from eventstore.domain.finish_reasons import why_not_whole
-from eventstore.domain.response_turns import ResponseTurns
+from eventstore.domain.response_turns import ResponseTurns, used_nothing
 from eventstore.domain.usage import Usage
 
 _MICROSECONDS = 1_000_000
@@ -167,7 +167,12 @@ class RunUsage:
         self.usage += responded.usage or Usage()
 
     def _note_unknown(self, version: int, responded: ModelResponded) -> None:
-        """Keep a response that does not say all of its tokens, or has no known cost."""
+        """Keep a response that does not say all of its tokens, or has no known cost.
+
+        An error that names no tokens has used none.
+        """
+        if used_nothing(responded):
+            return
         if any(_lacks(axis, responded) for axis in _TOKENS):
             self.unknown_tokens[version] = responded
         if responded.usage is None or responded.usage.cost is None:

@@ -43,7 +43,8 @@ class ConversationMessages:
         See `record_messages`, and `recording` for streams.
 
         The calls of a response that was cut off or withheld have failed, and never start; see
-        `eventstore.domain.finish_reasons`.
+        `eventstore.domain.finish_reasons`. Of a response that failed before it said anything, the
+        reason and the tokens are recorded, and no message.
 
         What a whole response says of itself is stored with it, as one `ModelResponded`: its model,
         its id, its finish reason and its tokens. It is the last event. `latency`, the seconds from
@@ -61,10 +62,12 @@ class ConversationMessages:
         one as a call in doubt is rejected. So are calls of the first that have not started.
 
         Raises:
+            ResponseFailed: the response is an error, or nothing; or it ended with an error, and
+                makes no call. It is recorded.
             TypeError: the message is a stream, a chunk of one, text, a list or None.
-            ValueError: the calls, or results, are in another provider's form; or an event id is not
-                a UUID, or there is not one for each event; or `latency` is not a time; or `step` is
-                empty, or given with `event_ids`.
+            ValueError: the calls, or results, are in another provider's form; or the response has
+                several choices; or an event id is not a UUID, or there is not one for each event;
+                or `latency` is not a time; or `step` is empty, or given with `event_ids`.
             VersionConflict: the conversation is not at `expected_version`.
         """
         from eventstore.provider_messages.record import record  # loads the providers
@@ -95,8 +98,9 @@ class ConversationMessages:
     ) -> list[Tool]:
         """Record messages in a provider's form, as one append.
 
-        They are new ones: what is in the log already is recorded again, its calls under other ids.
-        A front end that sends the whole history each time is for `import_messages`.
+        They are new ones. The conversation itself, told again or continued, is refused: a front end
+        that sends the whole history each time is for `import_messages`. Anything else is recorded
+        again, its calls under other ids.
 
         A call id that the provider repeats is made unique, and a missing one is minted; the
         result gets the same id. A result that answers no call is kept as text. `is_error` is
@@ -108,15 +112,26 @@ class ConversationMessages:
         A call without a result may have run where the messages come from (`imported`): its outcome
         is unknown. With `imported=False` it has not run yet, as with `record`.
 
-        Returns the calls that they make or answer, in order.
+        Returns the calls that they make or answer, in order. A response that failed is recorded as
+        with `record`, wherever it stands in the list.
 
         Raises:
-            ValueError: the calls, or results, are in another provider's form.
+            ValueError: the calls, or results, are in another provider's form; or the first messages
+                are the conversation; or a response has several choices.
+            ResponseFailed: the last message is a response that failed; all are recorded.
         """
         from eventstore.provider_messages.record import record_messages  # loads the providers
 
         return self.session.run(
-            record_messages(self.id, messages, provider, is_error, is_rejection, imported=imported)
+            record_messages(
+                self.session,
+                self.id,
+                messages,
+                provider,
+                is_error,
+                is_rejection,
+                imported=imported,
+            )
         )
 
     def import_messages(
@@ -134,7 +149,9 @@ class ConversationMessages:
 
         The same messages again add nothing, a longer list adds its tail, and an interrupted import
         may be repeated. Long histories are appended in batches, each all or nothing. `started`
-        becomes the first event of a new conversation. Otherwise see `record_messages`.
+        becomes the first event of a new conversation. Otherwise see `record_messages`; but nothing
+        is raised for a response that failed, and of several choices the first is taken
+        (`Imported.findings`).
 
         `occurred_at` has the time of each message at its source, in microseconds since 1970 UTC;
         it may be a list that grows while `messages` are taken. A result whose text matches

@@ -11,10 +11,13 @@ from typing import Any
 import msgspec
 
 from eventstore.append.stored_once import stem_of
+from eventstore.domain.events import ModelResponded
 from eventstore.domain.finish_reasons import why_not_whole
 from eventstore.domain.jsonable import readable
 from eventstore.domain.messages import Text
 from eventstore.providers.adapter_protocol import ResultTest
+from eventstore.providers.failed_responses import failure_of
+from eventstore.providers.finish_reason import finish_reason_of
 from eventstore.providers.model import (
     ParsedCall,
     ParsedItem,
@@ -23,7 +26,9 @@ from eventstore.providers.model import (
 )
 from eventstore.providers.native_form import without_restorable_native
 from eventstore.providers.parsing import parse
-from eventstore.providers.response_facts import finish_reason_of
+from eventstore.providers.registry import known_provider
+from eventstore.providers.response_facts import model_responded
+from eventstore.providers.responses import count_of_answers
 from eventstore.providers.sdk_objects import plain
 
 _ITEMS = (ParsedMessage, ParsedResult)
@@ -37,6 +42,10 @@ class HistoryMessage(msgspec.Struct, frozen=True):
     items: list[ParsedItem]
     given: object = msgspec.UNSET
     """The message as JSON; unset for an item of the neutral model, which has no provider's form."""
+    failed: ModelResponded | None = None
+    """What it says of itself, if it is a response that failed before it said anything."""
+    answers: int = 1
+    """How many answers the response has, of which the first is taken."""
 
     @property
     def makes_calls(self) -> bool:
@@ -73,10 +82,14 @@ class HistoryReader:
     def read(self, message: object) -> HistoryMessage:
         """Return the next message; it is JSON, an SDK's object, or an item of the neutral model."""
         given: object = msgspec.UNSET
+        failed, answers = None, 1
         if isinstance(message, _ITEMS):
             item, form = _encodable(message)
             items = [item]
         else:
+            if (why := failure_of(message, self._provider)) and not why.says_something:
+                failed = model_responded(message, known_provider(self._provider))
+            answers = count_of_answers(message)
             given, form = _encodable_json(self._plain(message))
             items = [
                 without_restorable_native(item, self._provider)
@@ -85,13 +98,13 @@ class HistoryReader:
         self._stem = stem_of(self._stem, form)
         if self._error_pattern is not None:
             items = [_judged_by_text(item, self._error_pattern) for item in items]
-        return HistoryMessage(self._stem, items, given)
+        return HistoryMessage(self._stem, items, given, failed, answers)
 
     def _plain(self, message: Any) -> Any:
         """Return a message as JSON; a response that is not whole keeps what says so."""
         reason = finish_reason_of(message, self._provider)
         if why_not_whole(self._provider, reason) and hasattr(message, "model_dump"):
-            return message.model_dump(mode="json", exclude_none=True)
+            return message.model_dump(mode="json", by_alias=True, exclude_none=True)
         return plain(message)
 
 

@@ -50,7 +50,7 @@ def _new_facts(facts: ModelResponded | None, state: ConversationState) -> Sequen
         return ()
     waiting = state.last_turn.waiting_response(facts)
     if waiting is None:
-        last = state.last_turn.response
+        last = state.last_turn.failed if facts.failed else state.last_turn.response
         return (another_after(last and last[1], facts),)
     version, earlier = waiting
     new = completion(earlier, facts, version)

@@ -14,7 +14,13 @@ import msgspec
 
 from eventstore.append.command import IdentifiedEvents
 from eventstore.append.conversation_state import ConversationState
-from eventstore.append.stored_once import STEM_BYTES, event_id_of, has_stem, start_of_ids
+from eventstore.append.stored_once import (
+    STEM_BYTES,
+    event_id_of,
+    event_ids_of,
+    has_stem,
+    start_of_ids,
+)
 from eventstore.append.tool_fold import LookUp
 from eventstore.domain.events import Event, MessageAdded, ToolPending
 from eventstore.errors import ImportConflict
@@ -22,6 +28,8 @@ from eventstore.provider_messages.batches import Batch
 from eventstore.providers.model import ParsedMessage
 from eventstore.providers.to_events import Finding, Resumed, to_events
 from eventstore.session import Session
+
+_SEVERAL = ("dropped", "several-answers", "the response has several answers: the first is kept")
 
 
 class LastKnown(msgspec.Struct, frozen=True):
@@ -117,15 +125,20 @@ def events_of_new(
             may_be_continued=bool(known) and known[-1].may_be_continued,
         ),
     )
-    made = NewEvents()
-    counts = [0] * len(new)
+    by_message: list[list[Event]] = [[] for _ in new]
     for events, number in zip(converted.by_item, owners, strict=True):
-        for event in events:
-            made.events.append(event)
-            made.ids.append(event_id_of(new[number].stem, counts[number]))
-            made.times.append(times[number])
-            counts[number] += 1
-    made.findings = [
+        by_message[number] += events
+    made = NewEvents()
+    for number, message in enumerate(new):
+        if message.failed is not None:
+            by_message[number].append(message.failed)
+        made.events += by_message[number]
+        made.ids += event_ids_of(message.stem, len(by_message[number]))
+        made.times += [times[number]] * len(by_message[number])
+        if message.answers > 1:
+            made.findings.append(Finding(number, *_SEVERAL))
+    made.findings += (
         msgspec.structs.replace(found, item=owners[found.item]) for found in converted.findings
-    ]
+    )
+    made.findings.sort(key=lambda found: found.item)
     return made

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import msgspec
 
@@ -24,13 +25,15 @@ from eventstore.domain.finish_reasons import BROKEN_OFF, is_of_cut_off_response,
 from eventstore.domain.json_types import is_json_object
 from eventstore.provider_messages.history_messages import content_of
 from eventstore.provider_messages.message_events import NewMessage, with_response
+from eventstore.provider_messages.repeated_history import refuse_known
 from eventstore.provider_messages.repeated_response import NamedResponse
-from eventstore.providers.detection import MESSAGE_LABEL
+from eventstore.providers.detection import listed
+from eventstore.providers.failed_responses import FailedResponse, failure_of
 from eventstore.providers.model import NativeMessage, ParsedCall, ParsedMessage
 from eventstore.providers.native_form import without_restorable_native
-from eventstore.providers.parsing import parse_own
-from eventstore.providers.registry import known_provider
-from eventstore.providers.response_facts import stated_facts
+from eventstore.providers.parsing import parse_own, parse_own_numbered
+from eventstore.providers.registry import known_provider, list_key
+from eventstore.providers.response_facts import model_responded, stated_facts
 from eventstore.providers.responses import refuse_fragments, response_digest
 from eventstore.providers.to_events import to_events
 
@@ -42,6 +45,7 @@ if TYPE_CHECKING:
     from eventstore.domain.tool import Tool
     from eventstore.policies.prices import Prices
     from eventstore.providers.adapter_protocol import ResultTest
+    from eventstore.session import Session
 
 
 def record(  # noqa: PLR0913 - each with a default
@@ -69,6 +73,7 @@ def record(  # noqa: PLR0913 - each with a default
     refuse_fragments(message)
     given = message if is_json_object(message) else [message]
     parsed = parse_own(given, provider, None, None, "the message")
+    failed = failure_of(message, known_provider(provider))
     items = [without_restorable_native(item, provider) for item in parsed]
     if broken_off:
         items = [
@@ -82,24 +87,53 @@ def record(  # noqa: PLR0913 - each with a default
         facts = ModelResponded(known_provider(provider))
     new = NewMessage(conversation_id, items, provider, facts, broken_off)
     if step is not None:
-        return _of_step(step, new, event_ids, expected_version)
-    if event_ids is None and (items or facts):  # a response may say nothing at all
-        stem = response_digest(message, items, provider)[:STEM_BYTES]
+        command = _of_step(step, new, event_ids, expected_version)
+    elif event_ids is not None:
+        command = _identified(new, event_ids, expected_version)
+    else:
+        command = _of_response(new, message, expected_version)
+    if failed is None or any(isinstance(item, ParsedMessage) and item.calls for item in items):
+        return command
+    return msgspec.structs.replace(command, result=partial(_raise, failed))
+
+
+def _raise(failed: FailedResponse, _: PendingAppend) -> NoReturn:
+    raise failed.exception()
+
+
+def _of_response(
+    new: NewMessage, message: object, expected_version: int | None
+) -> Command[list[Tool]]:
+    """Record a message; a response with an id is stored once.
+
+    One that failed is, too: only what is new of it is stored (`NewMessage`).
+    """
+    name, facts = new.conversation_id, new.facts
+    if new.items or (facts and not facts.failed):  # a response may say nothing at all
+        stem = response_digest(message, new.items, new.provider)[:STEM_BYTES]
         if stem:
             response = NamedResponse(new, stem, expected_version)
-            return Command(conversation_id, response.decide, response.result, exclusive=True)
-    ids = [] if event_ids is None else event_ids_as_bytes(event_ids, len(event_ids))
+            return Command(name, response.decide, response.result, exclusive=True)
+    return Command(name, new.events, PendingAppend.tools, expected_version, exclusive=True)
+
+
+def _identified(
+    new: NewMessage, event_ids: Sequence[UUID | str | bytes], expected_version: int | None
+) -> Command[list[Tool]]:
+    """Record a message under the ids that the caller named."""
+    ids = event_ids_as_bytes(event_ids, len(event_ids))
+    if not new.items:
+        ids = ids[:1]  # it said nothing, so that what it says of itself is all of it
 
     def decide(state: ConversationState, look_up: LookUp) -> Sequence[Event]:
         events = new.events(state, look_up)
-        if event_ids is None:
-            return events
-        return IdentifiedEvents(events, _ids_with_added(events, ids))
+        named = _ids_with_added(events, ids) if new.items else ids[: len(events)]
+        return IdentifiedEvents(events, named)
 
     def result(done: PendingAppend) -> list[Tool]:
         return _recorded_tools(done, ids)
 
-    return Command(conversation_id, decide, result, expected_version, ids, exclusive=True)
+    return Command(new.conversation_id, decide, result, expected_version, ids, exclusive=True)
 
 
 def _of_step(
@@ -108,7 +142,10 @@ def _of_step(
     """Record what a step of a run says; see `eventstore.append.stored_once`."""
     if event_ids is not None:
         raise ValueError(f"step is {step!r}, and event_ids are given: pass one of them")
-    stem = stem_of_step(step, [content_of(item) for item in message.items])
+    said = [content_of(item) for item in message.items]
+    if message.facts is not None and message.facts.failed:
+        said = [("failed", message.facts.response_id, message.facts.finish_reason)]
+    stem = stem_of_step(step, said)
     recording = Command(
         message.conversation_id, message.events, PendingAppend.tools, expected_version
     )
@@ -116,6 +153,7 @@ def _of_step(
 
 
 def record_messages(
+    session: Session,
     conversation_id: str,
     messages: Sequence[Any] | JsonObject,
     provider: str,
@@ -125,14 +163,27 @@ def record_messages(
     imported: bool = True,
 ) -> Command[list[Tool]]:
     """Record messages as one append; see `Conversation.record_messages`."""
-    items = parse_own(messages, provider, is_error, is_rejection, MESSAGE_LABEL)
+    given = [*listed(messages, list_key(provider))]
+    items, numbers = parse_own_numbered(given, provider, is_error, is_rejection)
     compacted = [without_restorable_native(item, provider) for item in items]
+    failed = {n: why for n, each in enumerate(given) if (why := failure_of(each, provider))}
+    facts = {n: model_responded(given[n], known_provider(provider)) for n in failed}
 
     def decide(state: ConversationState, look_up: LookUp) -> Sequence[Event]:
-        events = to_events(compacted, state, look_up, provider, imported=imported).events
-        return state.last_turn.with_not_run(events)
+        if state.version:
+            refuse_known(items, numbers, session, conversation_id)
+        made = to_events(compacted, state, look_up, provider, imported=imported)
+        by_message: list[list[Event]] = [[] for _ in given]
+        for events, number in zip(made.by_item, numbers, strict=True):
+            by_message[number] += events
+        for number, each in facts.items():
+            if each.failed:
+                by_message[number].append(each)
+        return state.last_turn.with_not_run([e for events in by_message for e in events])
 
-    return Command(conversation_id, decide, PendingAppend.tools, exclusive=True)
+    last = failed.get(len(given) - 1)
+    result = PendingAppend.tools if last is None else partial(_raise, last)
+    return Command(conversation_id, decide, result, exclusive=True)
 
 
 def record_turn(

@@ -13,9 +13,10 @@ import msgspec
 from eventstore.domain.json_types import JsonObject, JsonValue
 from eventstore.domain.messages import Document, Image, Part
 from eventstore.domain.value_paths import Path
+from eventstore.providers.client_members import ClientMembers
 from eventstore.providers.kept_messages import KeptMessages
 from eventstore.providers.media import Audio
-from eventstore.providers.model import Call, NativeMessage, ParsedItem, Rendered, Turn
+from eventstore.providers.model import Call, Change, NativeMessage, ParsedItem, Rendered, Turn
 from eventstore.providers.tool_definition import ToolDefinition
 
 ResultTest: TypeAlias = Callable[[JsonObject], bool]
@@ -53,6 +54,8 @@ class ResponseMembers(msgspec.Struct, frozen=True, kw_only=True):
     response_id: tuple[Path, ...] = (("id",),)
     model: tuple[Path, ...] = (("model",),)
     finish_reason: tuple[Path, ...] = ()
+    said: tuple[Path, ...] = ()
+    """What was said. Without it, no response of the provider is known to have failed."""
     input: tuple[Path, ...] = ()
     """The whole prompt, cached tokens included."""
     output: tuple[Path, ...] = ()
@@ -90,6 +93,17 @@ class ProviderAdapter(Protocol):
     """Levels of detail that an image may ask for."""
 
     response_members: ResponseMembers = ResponseMembers()
+
+    client_members: ClientMembers | None = None
+    """What the SDK's client puts into messages, where that is anything."""
+
+    def as_on_wire(self, message: JsonValue, changes: list[Change]) -> JsonValue:
+        """Return a message with the members of the wire, before it is read; often the same.
+
+        It is asked only where there are `client_members`. What is changed goes to `changes`.
+        """
+        client = self.client_members
+        return message if client is None else client.without(message, "form", changes)
 
     def parse(
         self, messages: Iterable[JsonValue], is_error: ResultTest, is_rejection: ResultTest

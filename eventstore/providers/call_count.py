@@ -11,8 +11,29 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
-_ITEM_CALLS: Final = ("function_call", "custom_tool_call")
-_ITEM_RESULTS: Final = ("function_call_output", "custom_tool_call_output")
+_ITEM_CALLS: Final = frozenset(
+    {
+        "apply_patch_call",
+        "computer_call",
+        "custom_tool_call",
+        "function_call",
+        "local_shell_call",
+        "mcp_approval_request",
+        "shell_call",
+    }
+)
+"""Types of items that have to be answered; a search for tools may be the server's own."""
+_ITEM_RESULTS: Final = frozenset(
+    {
+        "apply_patch_call_output",
+        "computer_call_output",
+        "custom_tool_call_output",
+        "function_call_output",
+        "local_shell_call_output",
+        "mcp_approval_response",
+        "shell_call_output",
+    }
+)
 
 
 def has_all_results(messages: list[Any], provider: str) -> bool:

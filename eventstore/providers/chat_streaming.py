@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from eventstore.domain.json_types import JsonObject, JsonValue, is_json_object
+from eventstore.providers.responses import refuse_further
+from eventstore.providers.streamed_counts import add_counts
 
 _FIXED = ("id", "type", "role", "index", "name")
 """Members whose value is sent once, or the same every time; other texts come in pieces."""
@@ -16,31 +18,52 @@ class StreamedCompletion:
         self._message: JsonObject = {}
         self._calls: list[JsonObject] = []
         self._finish_reason: JsonValue = None
+        self._has_choice = False
 
     @property
     def is_finished(self) -> bool:
-        """Whether a chunk has given the reason for the end."""
-        return self._finish_reason is not None
+        """Whether a chunk has given the reason for the end, or they came without an answer."""
+        if self._finish_reason is not None:
+            return True
+        if self._says_something(self.message()):
+            return False
+        return "usage" in self._envelope or (bool(self._envelope) and not self._has_choice)
+
+    @property
+    def envelope(self) -> JsonObject:
+        """A response that says nothing."""
+        message = {"role": "assistant", "content": None}
+        choice = {"index": 0, "message": message, "finish_reason": self._finish_reason}
+        choices = [] if self._finish_reason is None else [choice]
+        return {**self._envelope, "object": "chat.completion", "choices": choices}
 
     def add_chunk(self, chunk: JsonObject) -> None:
         """Take in a chunk."""
         for key, value in chunk.items():
-            if key != "choices" and value is not None:
+            known: JsonValue = self._envelope.get(key)
+            if key == "usage" and is_json_object(known) and is_json_object(value):
+                add_counts(known, value)
+            elif key != "choices" and value is not None:
                 self._envelope[key] = value
         choices: JsonValue = chunk.get("choices")
         for choice in choices if isinstance(choices, list) else ():
-            if isinstance(choice, dict) and not choice.get("index"):
+            if isinstance(choice, dict):
+                refuse_further("choices", choice.get("index"))
+                self._has_choice = True
                 self._add_choice(choice)
 
     def response(self) -> JsonObject | None:
         """Return the completion as far as it came."""
         message: JsonObject = {"role": "assistant", "content": None, **self.message()}
         if self._calls:
-            message["tool_calls"] = self._calls
-        if not self._calls and not any(message[key] for key in message.keys() - {"role"}):
+            message["tool_calls"] = [_whole(call) for call in self._calls]
+        if not self._says_something(message):
             return None
         choice = {"index": 0, "message": message, "finish_reason": self._finish_reason}
         return {**self._envelope, "object": "chat.completion", "choices": [choice]}
+
+    def _says_something(self, message: JsonObject) -> bool:
+        return bool(self._calls) or any(message[key] for key in message.keys() - {"role"})
 
     def message(self) -> JsonObject:
         """Return what came of the message, except for its calls."""
@@ -65,7 +88,7 @@ class StreamedCompletion:
         """Add a piece of a call: it names the call by its place, or by a new id."""
         index = self._place_of(piece)
         while len(self._calls) <= index:
-            self._calls.append({"id": "", "type": "function", "function": {"arguments": ""}})
+            self._calls.append({"id": ""})
         call = self._calls[index]
         _merge(call, {key: value for key, value in piece.items() if key != "index"})
 
@@ -79,16 +102,29 @@ class StreamedCompletion:
         ids = [call.get("id") for call in self._calls]
         if isinstance(index, int):
             is_free = index >= len(ids) or ids[index] in ("", name)
-            if is_free or not (name and _names_a_function(piece)):
+            if is_free or not (name and _names_a_tool(piece)):
                 return index
         if not name:
             return max(len(ids) - 1, 0)
         return ids.index(name) if name in ids else len(ids)
 
 
-def _names_a_function(piece: JsonObject) -> bool:
-    function: JsonValue = piece.get("function")
-    return isinstance(function, dict) and bool(function.get("name"))
+def _names_a_tool(piece: JsonObject) -> bool:
+    called = (piece.get(kind) for kind in _WRITTEN)
+    return any(isinstance(each, dict) and bool(each.get("name")) for each in called)
+
+
+_WRITTEN = {"custom": "input", "function": "arguments"}
+"""Kind of a call to the member that holds what the model wrote."""
+
+
+def _whole(call: JsonObject) -> JsonObject:
+    """Return a call as far as it came: of a function, unless it names a custom tool."""
+    kind = "custom" if isinstance(call.get("custom"), dict) else "function"
+    if isinstance(call.get("function"), dict):
+        kind = "function"
+    held: JsonObject = call.get(kind) or {}
+    return {"id": call["id"], "type": kind, **call, kind: {_WRITTEN[kind]: "", **held}}
 
 
 def _merge(into: JsonObject, delta: JsonObject) -> None:

@@ -14,7 +14,12 @@ from eventstore.providers.registry import PROVIDERS, adapter_of
 
 # Responses
 
-RESPONSE_MEMBERS: Final = frozenset({"choices", "output", "candidates", "message", "stop_reason"})
+RESPONSE_MEMBERS: Final = frozenset(
+    {
+        *("choices", "output", "candidates", "message", "stop_reason"),
+        *("promptFeedback", "prompt_feedback"),
+    }
+)
 """One of these a whole response has; a message has none, except for Anthropic's."""
 
 # Requests
@@ -338,5 +343,6 @@ def _signs_on(given: JsonObject, signs: _Signs) -> Iterator[_Sign]:
             yield sign
     if isinstance(kind, str) and kind in signs.types:
         yield signs.types[kind]
-    if isinstance(role, str) and role in signs.roles and "parts" not in given:
+    is_item = isinstance(kind, str) and kind != "message"  # its role is not a message's
+    if isinstance(role, str) and role in signs.roles and "parts" not in given and not is_item:
         yield signs.roles[role]

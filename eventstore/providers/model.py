@@ -79,6 +79,8 @@ class ParsedResult(msgspec.Struct, frozen=True, gc=False):
     """What it shows besides text, where it is not well formed."""
     duration: int | None = None
     """How long the call ran, in microseconds, where the source says."""
+    keeps_form: bool = False
+    """Its call would get an answer of another form, so that `native` is needed."""
 
 
 ParsedItem: TypeAlias = ParsedMessage | ParsedResult

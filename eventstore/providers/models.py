@@ -94,6 +94,13 @@ _CLAUDE_WITH_LATER_SYSTEM: Final = (
 _NOT_ON_GROQ: Final = r"^(?!groq/|cerebras/).*"  # these refuse any reasoning
 _DEEPSEEK: Final = r"deepseek-(?:chat|coder|reasoner|flash|v[234]|r1)"
 
+_TOKENIZER_V3_TO_V11: Final = (
+    r"(?:mistral|mixtral|ministral|codestral|devstral|magistral|pixtral)[-\w.]*?"
+    r"-(?:24(?:0[3-9]|1[0-2])|250[1-6])(?!\d)|mistral-tiny-2407"
+    r"|(?:mistral-nemo|mixtral-8x22b|pixtral-(?:12b|large)|codestral-mamba|voxtral)"
+    r"|mistral-7b[-\w]*-v0\.3"
+)
+
 _PREFILL_REMOVED: Final = (
     "https://platform.claude.com/docs/en/about-claude/models/whats-new-claude-4-6#prefill-removal"
 )
@@ -107,7 +114,7 @@ FACTS: Final = (
         provider="anthropic",
         says="No model named: some continue from the assistant's words, some take system messages",
         source=_LATER_SYSTEM_PAGE,
-        tolerates=("AN11", "AN11*", "AN18"),
+        tolerates=("AN11", "AN11*", "AN13*", "AN18"),
     ),
     ModelFact(
         provider="anthropic",
@@ -168,9 +175,10 @@ FACTS: Final = (
     ),
     ModelFact(
         provider="gemini",
-        says="Several contents of one role, and text beside responses, are answered",
+        says="Several contents of one role, text beside responses, and one content without a role "
+        "are answered",
         source="https://github.com/anomalyco/opencode/issues/43479",
-        tolerates=("GE03*", "GE08"),
+        tolerates=("GE03*", "GE07*", "GE08"),
     ),
     ModelFact(
         provider="gemini",
@@ -187,6 +195,15 @@ FACTS: Final = (
         accepts=("GE06",),
     ),
     ModelFact(
+        provider="mistral",
+        models=_TOKENIZER_V3_TO_V11,
+        says="Mistral's tokenizers v3 to v11 ask for ids of 9 letters and digits, later ones do"
+        " not",
+        source="https://github.com/mistralai/mistral-common/blob/main/src/mistral_common/protocol/"
+        "instruct/validator.py",
+        refuses=("MI01*",),
+    ),
+    ModelFact(
         provider="ollama",
         says="Results that do not name their tool, as older clients send them, are answered",
         source="https://github.com/traceloop/openllmetry/tree/main/packages/"
@@ -199,6 +216,7 @@ FACTS: Final = (
         says="Mistral's models keep Mistral's rules behind gateways: ids of 9 characters, no user "
         "after results",
         source="https://github.com/NousResearch/hermes-agent/issues/20154",
+        refuses=("MI01*",),
         form="mistral",
     ),
     ModelFact(
@@ -283,6 +301,13 @@ FACTS: Final = (
         says="vLLM refuses arguments that are not the JSON text of an object",
         source="https://github.com/vllm-project/vllm/issues/43995",
         refuses=("OR05*",),
+    ),
+    ModelFact(
+        provider="openai-responses",
+        models=r"^(?:hosted_)?vllm/",
+        says="vLLM refuses parts of the assistant's in a message that is not whole",
+        source="https://github.com/openai/codex/issues/12669",
+        refuses=("OR07", "OR08"),
     ),
 )
 """All that is known, provider by provider."""

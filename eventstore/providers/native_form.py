@@ -22,7 +22,8 @@ def without_restorable_native(item: ParsedItem, name: str) -> ParsedItem:
     """Return `item` without its native form if rendering restores that byte for byte."""
     if item.native is None or (isinstance(item, ParsedMessage) and not item.well_formed):
         return item
-    if item.rejected if isinstance(item, ParsedResult) else item.is_continuation:
+    is_odd = item.rejected or item.keeps_form if isinstance(item, ParsedResult) else False
+    if is_odd or (isinstance(item, ParsedMessage) and item.is_continuation):
         return item
     adapter = adapter_of(name)
     restored: JsonValue

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from operator import length_hint
 from typing import Any, Final
 
@@ -11,16 +11,18 @@ import msgspec
 
 from eventstore.domain.failure import Failure
 from eventstore.domain.finish_reasons import why_not_whole
-from eventstore.domain.json_types import JsonObject, JsonValue
+from eventstore.domain.json_types import JsonObject, JsonValue, is_json_object
 from eventstore.domain.messages import Text
 from eventstore.domain.own_texts import error_of_text
 from eventstore.providers.adapter_protocol import ResultTest
 from eventstore.providers.detection import MESSAGE_LABEL, is_foreign, listed, refuse_foreign
+from eventstore.providers.failed_responses import says_nothing
+from eventstore.providers.finish_reason import finish_reason_of
 from eventstore.providers.json_values import as_text
-from eventstore.providers.model import ParsedItem, ParsedMessage, ParsedResult
+from eventstore.providers.model import Change, ParsedItem, ParsedMessage, ParsedResult
 from eventstore.providers.registry import adapter_of, list_key
-from eventstore.providers.response_facts import finish_reason_of
-from eventstore.providers.sdk_objects import is_json, plain
+from eventstore.providers.responses import refuse_several
+from eventstore.providers.sdk_objects import are_json, plain
 
 _FRAME: Final = frozenset(
     {
@@ -45,8 +47,8 @@ def parse(
     `{"error":"..."}` as its text does, where the provider has no mark for it.
     `is_rejection` returns whether a person refused the call. No message raises an error.
     """
-    given = [*listed(messages, list_key(name))]
-    return _parsed(given, [plain(message) for message in given], name, is_error, is_rejection)
+    given = _without_silent(listed(messages, list_key(name)), name)
+    return _parsed(given, [plain(message) for message in given], name, is_error, is_rejection)[0]
 
 
 def parse_own(
@@ -61,11 +63,30 @@ def parse_own(
     Raises:
         ValueError: the calls, or results, are in another provider's form.
     """
-    given = [*listed(messages, list_key(name))]
+    return parse_own_numbered(messages, name, is_error, is_rejection, label)[0]
+
+
+def parse_own_numbered(
+    messages: Sequence[Any] | JsonObject,
+    name: str,
+    is_error: ResultTest | None = None,
+    is_rejection: ResultTest | None = None,
+    label: str = MESSAGE_LABEL,
+) -> tuple[list[ParsedItem], list[int]]:
+    """Return the items of messages, and for each the number of its message; see `parse_own`."""
+    listing = [*listed(messages, list_key(name))]
+    for number, message in enumerate(listing):
+        refuse_several(message, label.format(number))
+    given = _without_silent(listing, name)
     taken = [plain(message) for message in given]
-    items = _parsed(given, taken, name, is_error, is_rejection)
+    items, numbers = _parsed(given, taken, name, is_error, is_rejection)
     refuse_foreign(taken, items, name, label)
-    return items
+    return items, numbers
+
+
+def _without_silent(messages: Iterable[object], name: str) -> list[object]:
+    """Return messages with None for each response that says nothing."""
+    return [None if says_nothing(message, name) else message for message in messages]
 
 
 def _parsed(
@@ -74,18 +95,37 @@ def _parsed(
     name: str,
     is_error: ResultTest | None,
     is_rejection: ResultTest | None,
-) -> list[ParsedItem]:
-    messages = iter(taken)
-    return _parse_json(given, messages, messages, name, is_error, is_rejection)[0]
-
-
-def parse_in_place(
-    messages: list[Any], name: str, is_error: ResultTest | None = None
 ) -> tuple[list[ParsedItem], list[int]]:
-    """Return the items of messages, and for each the message that it comes from; see `parse`."""
+    messages = iter(taken)
+    parsed = _parse_json(given, messages, messages, name, is_error, is_rejection)
+    return parsed.items, parsed.numbers
+
+
+class Parsed(msgspec.Struct):
+    """The items of messages, for each the number of its message, and what was changed in which."""
+
+    items: list[ParsedItem]
+    numbers: list[int]
+    changes: list[tuple[int, Change]]
+
+
+def parse_in_place(messages: list[Any], name: str, is_error: ResultTest | None = None) -> Parsed:
+    """Return the items of messages, with the places that they come from; see `parse`."""
+    if any(map(_is_no_message, messages)):
+        messages = _without_silent(messages, name)
     given = iter(messages)
-    known = {*map(type, messages)} == {dict} and is_json([*messages])
+    known = {*map(type, messages)} == {dict} and are_json(messages)
     return _parse_json(messages, given, given if known else map(plain, given), name, is_error, None)
+
+
+def _is_no_message(message: object) -> bool:
+    """Return whether it may be a response that says nothing: what has a speaker says something."""
+    if not is_json_object(message) or "role" in message:
+        return False
+    return message.get("type") in _UNTYPED
+
+
+_UNTYPED: Final = (None, "error")
 
 
 def _parse_json(
@@ -95,7 +135,7 @@ def _parse_json(
     name: str,
     is_error: ResultTest | None,
     is_rejection: ResultTest | None,
-) -> tuple[list[ParsedItem], list[int]]:
+) -> Parsed:
     """Return the items of `messages`, over which `given` goes, and `taken` as JSON."""
     last = len(messages) - 1
     items: list[ParsedItem] = []
@@ -103,7 +143,19 @@ def _parse_json(
     tests = (is_error or bears_error_mark, is_rejection or _never)
     adapter = adapter_of(name)
     has_mark = is_error is not None or adapter.error_flag
-    for item in adapter.parse(taken, *tests):
+    changes: list[tuple[int, Change]] = []
+
+    def as_on_wire(message: JsonValue) -> JsonValue:
+        made: list[Change] = []
+        message = adapter.as_on_wire(message, made)
+        if made:
+            changes.extend((last - length_hint(given), change) for change in made)
+        return message
+
+    wired: Iterable[JsonValue] = taken
+    if adapter.client_members is not None:
+        wired = map(as_on_wire, taken)
+    for item in adapter.parse(wired, *tests):
         items.append(item if has_mark else _error_by_text(item))
         numbers.append(last - length_hint(given))  # every adapter takes one after the other
     doubtful = [item for item in items if not item.well_formed]
@@ -114,7 +166,7 @@ def _parse_json(
         for number in sorted({*range(len(messages))}.difference(spoken), reverse=True):
             _keep_as_text(messages[number], number, items, numbers)
     _mark_not_whole(items, numbers, messages, name)
-    return items, numbers
+    return Parsed(items, numbers, changes)
 
 
 def _mark_not_whole(
@@ -125,10 +177,14 @@ def _mark_not_whole(
     See `eventstore.domain.finish_reasons`.
     """
     why: dict[int, Failure | None] = {}
+    members = {path[0] for path in adapter_of(name).response_members.finish_reason}
     for item, number in zip(items, numbers, strict=True):
         if isinstance(item, ParsedMessage):
             if item.calls and number not in why:
-                why[number] = why_not_whole(name, finish_reason_of(messages[number], name))
+                message = messages[number]
+                says_why = type(message) is not dict or not members.isdisjoint(message)
+                reason = finish_reason_of(message, name) if says_why else None
+                why[number] = why_not_whole(name, reason)
             if item.not_whole is not None:
                 why[number] = why.get(number) or item.not_whole
     for index, (item, number) in enumerate(zip(items, numbers, strict=True)):

@@ -18,6 +18,7 @@ from eventstore.providers.model import Answer, Call, Change
 _COMPACTIONS = frozenset({"compaction", "compaction_summary"})
 _SILENT_KINDS = frozenset(
     {
+        "SDK_UNKNOWN_MEMBER",
         "additional_tools",
         "cachePoint",
         "compaction",

@@ -6,21 +6,20 @@ SDK's object or from its JSON alike; what is not there stays None.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from decimal import Decimal
-from enum import Enum
 
 import msgspec
 
 from eventstore.domain.arguments import in_microseconds
 from eventstore.domain.events import ModelResponded
-from eventstore.domain.finish_reasons import ending_of
 from eventstore.domain.usage import Usage
 from eventstore.domain.value_paths import Path, values_at
 from eventstore.policies.prices import Prices, priced
 from eventstore.providers.adapter_protocol import ResponseMembers
 from eventstore.providers.detection import request_of
-from eventstore.providers.registry import PROVIDERS, AnyProvider, adapter_of
+from eventstore.providers.failed_responses import failure_of
+from eventstore.providers.finish_reason import finish_reason_of, text_at
+from eventstore.providers.registry import AnyProvider, adapter_of
 from eventstore.providers.responses import is_response
 
 
@@ -44,28 +43,19 @@ def model_responded(
         raise ValueError("provider is None: name the provider whose response this is")
     microseconds = in_microseconds("latency", latency)
     members = adapter_of(provider).response_members
+    failed = failure_of(response, provider)
     usage = _usage(response, members)
     if cost is not None:
         usage = msgspec.structs.replace(usage or Usage(), cost=cost)
     return ModelResponded(
         provider=provider,
-        model=_text(response, members.model),
-        response_id=_text(response, members.response_id),
-        finish_reason=_ended(response, provider, members.finish_reason),
+        model=text_at(response, members.model),
+        response_id=text_at(response, members.response_id if failed is None else _ids(members)),
+        finish_reason=failed.reason if failed else finish_reason_of(response, provider),
         usage=usage,
         latency=microseconds,
+        failed=failed is not None and not failed.says_something,
     )
-
-
-def finish_reason_of(response: object, provider: str | None) -> str | None:
-    """Return why a response, or a message of one, ended, as its provider says; None if not said.
-
-    Where several members tell, one that says the response is not whole counts. Without a provider
-    the members of all are read: a framework hands on what it got from any of them.
-    """
-    names = PROVIDERS if provider is None else (provider,)
-    paths = [path for name in names for path in adapter_of(name).response_members.finish_reason]
-    return _ended(response, provider, paths)
 
 
 def stated_facts(
@@ -83,13 +73,18 @@ def stated_facts(
         ValueError: `latency` is not a time in seconds.
     """
     responded = priced(model_responded(response, provider, latency=latency), prices)
-    if responded.latency is not None:
+    if responded.latency is not None or failure_of(response, provider) is not None:
         return responded
     if request_of(response) is not None:
         return None
     is_named = responded.model is not None or responded.response_id is not None
     is_whole = responded.usage is not None or (is_named and is_response(response))
     return responded if is_whole else None
+
+
+def _ids(members: ResponseMembers) -> tuple[Path, ...]:
+    """Return where a response that failed names itself; an error names its request."""
+    return (*members.response_id, ("request_id",), ("requestId",))
 
 
 def _usage(response: object, members: ResponseMembers) -> Usage | None:
@@ -99,20 +94,3 @@ def _usage(response: object, members: ResponseMembers) -> Usage | None:
 
 def _all_at(response: object, paths: tuple[Path, ...]) -> list[object]:
     return [value for path in paths for value in values_at(response, path)]
-
-
-def _ended(response: object, provider: str | None, paths: Sequence[Path]) -> str | None:
-    said = [reason for path in paths if (reason := _text(response, (path,)))]
-    cut_off = (reason for reason in said if ending_of(provider, reason) != "whole")
-    return next(cut_off, said[0] if said else None)
-
-
-def _text(response: object, paths: tuple[Path, ...]) -> str | None:
-    for path in paths:
-        for value in values_at(response, path):
-            text = value.value if isinstance(value, Enum) else value
-            if isinstance(value, Enum) and not isinstance(text, str):
-                text = value.name  # the older SDK of Gemini numbers them
-            if isinstance(text, str):
-                return text
-    return None

@@ -71,6 +71,41 @@ def refuse_fragments(message: object) -> None:
         raise TypeError(f"the message is one chunk of a stream ({kind}): {_STREAMED}")
 
 
+_SEVERAL: Final[tuple[tuple[str, str], ...]] = (
+    ("choices", "`response.choices[n].message`, or ask without `n`"),
+    ("candidates", "`response.candidates[n]`, or ask without `candidate_count`"),
+)
+
+
+def refuse_several(response: object, label: str) -> None:
+    """Refuse a response with several answers: the conversation goes on after one of them.
+
+    Raises:
+        ValueError: it has more than one choice, or candidate.
+    """
+    for name, remedy in _SEVERAL:
+        answers = member(response, name)
+        if is_json_list(answers) and len(answers) > 1:
+            raise ValueError(f"{label} has {len(answers)} {name}: record one of them, {remedy}")
+
+
+def count_of_answers(response: object) -> int:
+    """Return how many choices or candidates a response has; at least 1."""
+    answers = (member(response, name) for name, _ in _SEVERAL)
+    return max((len(each) for each in answers if is_json_list(each)), default=1) or 1
+
+
+def refuse_further(name: str, index: object) -> None:
+    """Refuse a chunk of a further answer in one stream; its `index` counts them.
+
+    Raises:
+        ValueError: it is not of the first one.
+    """
+    if isinstance(index, int) and index > 0:
+        remedy = dict(_SEVERAL)[name].rpartition(", or ")[2]
+        raise ValueError(f"the stream has several {name}, one with index {index}: {remedy}")
+
+
 def is_response(message: object) -> bool:
     """Return whether it is more than a message: no message, item or choice, but what holds them.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypeGuard
 
 import msgspec
@@ -12,7 +13,8 @@ from eventstore.domain.nesting import MAX_LEVELS, nests_too_deeply, too_deep
 from eventstore.providers.call_arguments import raw_text
 from eventstore.providers.json_values import copy
 
-_encode = msgspec.json.Encoder().encode
+_encoder = msgspec.json.Encoder()
+_encode, _encode_lines = _encoder.encode, _encoder.encode_lines
 
 
 def plain(message: object) -> JsonValue:
@@ -41,7 +43,7 @@ def plain_event(event: object) -> JsonObject:
     """Return an event of a stream as a JSON object, the caller's own; empty if it is not one."""
     dump = getattr(event, "model_dump", None)
     if callable(dump):
-        event = dump(mode="json", exclude_none=True, warnings=False)
+        event = dump(mode="json", by_alias=True, exclude_none=True, warnings=False)
     elif is_json_object(event):
         event = copy(event)
     return event if is_json_object(event) else {}
@@ -55,9 +57,20 @@ def is_json(value: object) -> TypeGuard[JsonValue]:
         return False
 
 
+def are_json(messages: Sequence[object]) -> TypeGuard[list[JsonValue]]:
+    """Return whether each of the messages is JSON, as `is_json` says of one."""
+    try:
+        lines = _encode_lines(messages).split(b"\n")
+    except (TypeError, ValueError, RecursionError):
+        return False
+    return not any(nests_too_deeply(line, _MESSAGE_LEVELS) for line in lines if len(line) > _SHORT)
+
+
 _AROUND_LEVELS = 8
 _MESSAGE_LEVELS = MAX_LEVELS + _AROUND_LEVELS
 """Levels of a list of messages: arguments, and what a provider has around them."""
+_SHORT = 2 * _MESSAGE_LEVELS
+"""Bytes of JSON that have no room for more levels."""
 _ARGUMENTS = frozenset({"args", "arguments", "input", "parameters"})
 
 
@@ -89,39 +102,23 @@ def _with_dumped_parts(message: JsonObject) -> JsonObject:
 
 
 def _dumped(value: object) -> object:
-    """Return an SDK object as a dict, without members that are None except `content`."""
+    """Return an SDK object as a dict, by the names of the wire.
+
+    Members that are None are left out, except for `content`.
+    """
     try:
         value = _message_in_response(value)
         dump = getattr(value, "model_dump", None)
         if not callable(dump):
             return value
-        fields: object = dump(mode="json", exclude_none=True)
+        fields: object = dump(mode="json", by_alias=True, exclude_none=True, warnings=False)
     except Exception:  # noqa: BLE001 - foreign code, which may look for files
         return value
     if is_json_object(fields) and fields.get("role") == "assistant":
         fields.setdefault("content", None)
         if fields.get("annotations") == []:  # an empty list is noise, and some servers refuse it
             del fields["annotations"]
-    _drop_parsed(fields)
     return fields
-
-
-_PARSED = ("parsed", "parsed_arguments", "parsed_output")
-"""Members that an SDK's client adds where it parses what the model wrote."""
-_WITH_PARSED = ("content", "tool_calls", "function", "output")
-"""Members that hold objects with such members."""
-
-
-def _drop_parsed(value: object) -> None:
-    """Delete what the client has parsed: the provider neither sent it nor takes it back."""
-    if is_json_list(value):
-        for each in value:
-            _drop_parsed(each)
-    elif is_json_object(value):
-        for key in _PARSED:
-            value.pop(key, None)
-        for key in _WITH_PARSED:
-            _drop_parsed(value.get(key))
 
 
 def _message_in_response(value: object) -> object:

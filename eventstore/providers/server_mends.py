@@ -6,10 +6,12 @@ Each is named by the rule that asks for it; the rules themselves stand in `serve
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from itertools import count
 from typing import Final
 
 from eventstore.domain.json_types import JsonObject, JsonValue
 from eventstore.domain.own_texts import STOPPED
+from eventstore.providers.identifiers import nine_characters
 from eventstore.providers.json_values import members_of
 from eventstore.providers.model import Change, Rendered
 
@@ -78,6 +80,34 @@ _UNKNOWN_REASONING: Final = " "
 """The least that Moonshot takes; DeepSeek takes it, too."""
 
 
+def _make_whole(items: list[JsonObject], changes: list[Change]) -> None:
+    """Give the assistant's messages in parts the members with which the API gives them."""
+    used = {item.get("id") for item in items}
+    for number, item in enumerate(items):
+        if item.get("role") != "assistant" or not isinstance(item.get("content"), list):
+            continue
+        own_id = next(name for n in count() if (name := f"msg_{number}{n or ''}") not in used)
+        whole = {"type": "message", "id": own_id, "status": "completed"}
+        missing = [key for key in whole if not isinstance(item.get(key), str)]
+        if missing:
+            changes.append(Change("added", "OR08", f"a message needs {', '.join(missing)} here"))
+            item |= {key: whole[key] for key in missing}
+            used.add(item["id"])
+
+
+def _shorten_ids(messages: list[JsonObject], changes: list[Change]) -> None:
+    """Give call and result the same id of 9 letters and digits."""
+    for message in messages:
+        calls: JsonValue = message.get("tool_calls")
+        asked = [members_of(call) for call in calls] if isinstance(calls, list) else []
+        for holder, key in (*((call, "id") for call in asked), (message, "tool_call_id")):
+            given: JsonValue = holder.get(key)
+            made = nine_characters(given) if isinstance(given, str) else given
+            if made != given:
+                holder[key] = made
+                changes.append(Change("re-keyed", "MI01", f"id {given!r} is {made!r} here"))
+
+
 def _sign_calls(contents: list[JsonObject], changes: list[Change]) -> None:
     """Give the first call of each content since the user's last words the placeholder."""
     from eventstore.providers.gemini.shapes import UNSIGNED  # not loaded for other providers
@@ -111,5 +141,7 @@ _MENDS: Final[dict[str, Callable[[list[JsonObject], list[Change]], None]]] = {
     "OA17": _leave_reasoning_out,
     "OA18": _add_reasoning,
     "OA19": _add_reasoning_to_calls,
+    "OR08": _make_whole,
+    "MI01*": _shorten_ids,
     "GE09": _sign_calls,
 }

@@ -6,6 +6,7 @@ code with what renders or repairs a history.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterator
 from itertools import islice
 from typing import Final
@@ -16,6 +17,7 @@ from eventstore.providers.rules_reader import (
     Members,
     list_or_empty,
     members_of,
+    readable,
 )
 
 __all__ = ["RULES", "findings"]
@@ -53,6 +55,16 @@ RULES: Final[dict[str, Rule]] = {
         "strict",
         "thinking is enabled but reasoning_content is missing in assistant tool call {place}",
         "send each message that calls with its reasoning; where that is unknown, with a space",
+    ),
+    "OR08": (
+        "strict",
+        "{place}.{detail}: Field required",
+        "send the assistant's parts in the message that the API gave: with type, id and status",
+    ),
+    "MI01*": (
+        "strict",
+        "{place}: Tool call id was {detail} but must be a-z, A-Z, 0-9, with a length of 9.",
+        "give call and result the same id of 9 letters and digits",
     ),
     "GE09": (
         "strict",
@@ -123,6 +135,31 @@ def _calls_without_reasoning(history: _History) -> Iterator[Fault]:
             yield f"messages[{number}]", ""
 
 
+def _in_pieces(history: _History) -> Iterator[Fault]:
+    """Check OR08: a message of the assistant's in parts has what the API gave it with."""
+    for number, item in enumerate(history):
+        if item.get("role") == "assistant" and list_or_empty(item.get("content")):
+            for member in ("type", "id", "status"):
+                if not isinstance(item.get(member), str):
+                    yield f"input[{number}]", member
+
+
+def _long_ids(history: _History) -> Iterator[Fault]:
+    """Check MI01*: ids are 9 letters and digits."""
+    for number, message in enumerate(history):
+        calls = list_or_empty(message.get("tool_calls"))
+        ids = [
+            (f".tool_calls[{index}].id", members_of(call).get("id"))
+            for index, call in enumerate(calls)
+        ]
+        for place, given in (*ids, (".tool_call_id", message.get("tool_call_id"))):
+            if isinstance(given, str) and not _NINE.fullmatch(given):
+                yield f"messages[{number}]{place}", readable(given)
+
+
+_NINE: Final = re.compile(r"[a-zA-Z0-9]{9}")
+
+
 def _unsigned(history: _History) -> Iterator[Fault]:
     """Check GE09: since the user's last words, the first call of each content is signed.
 
@@ -163,5 +200,7 @@ _CHECKS: Final[dict[str, Callable[[_History], Iterator[Fault]]]] = {
     "OA17": _reasoning,
     "OA18": _without_reasoning,
     "OA19": _calls_without_reasoning,
+    "OR08": _in_pieces,
+    "MI01*": _long_ids,
     "GE09": _unsigned,
 }

@@ -6,7 +6,7 @@ A result answers, in this order:
    the calls of its tool, or among all where it names no tool;
 2. the latest unanswered call with its id, anywhere before it;
 3. a failed call with its id in the same turn, if the result is not an error (a completion replaces
-   a failure; turns later the model has read the failure, and both are kept);
+   a failure: one of an attempt that ran here is the log's, one that was a result is kept as text);
 4. the first later call with its id (the result was logged too early).
 
 An equal repeat is left out, also of a failure or a refusal in the words that the model reads. It is
@@ -77,6 +77,7 @@ _NO_ID = ("re-keyed", "no-id", "the call has no id: one was minted")
 _USED = ("re-keyed", "used-id", "the call's id was used before: it was qualified")
 _TWICE = ("merged", "two-results", "the same result twice: one was left out")
 _OTHER = ("wrapped", "two-results", "the call has another result already: kept as text")
+_FAILED = ("wrapped", "two-results", "the call failed by another result: that is kept as text")
 _EARLY = ("moved", "early-result", "the result came before its call: moved after it")
 _FORM = ("rewritten", "form", "it was not in its provider's form")
 _MOVED = ("moved", "late-result", "the result did not follow its call: moved after it")
@@ -177,6 +178,7 @@ class _Writer:
         self._answered_earlier: dict[str, Slot] | None = None  # the same, of all calls of the log
         self._not_whole: list[tuple[int, str, Failure]] = []
         self._early: list[tuple[int, ParsedResult]] = []
+        self._failed: dict[str, MessageAdded] = {}  # what a failed call's result says, as text
         self._placed: list[Slot | None] = []  # by the results up to here
         self._window = Window()
         self._answers_of = -1, False  # the turn of the last results; whether they stood alone
@@ -397,9 +399,14 @@ class _Writer:
                 self._found(number, _OTHER, slot.id)
                 events.append(self._orphan(item, slot.id))
                 return False
+            if not slot.settled_here:
+                self._found(number, _FAILED, slot.id)
+                events.append(self._failed.get(slot.id) or _failure_as_text(slot))
         if slot.item < min(number, self._last):
             self._found(number, _MOVED, slot.id)
         slot.text, slot.error = item.text, error
+        if error:
+            self._failed[slot.id] = self._orphan(item, slot.id)
         if slot.provider_id:
             self._answered[slot.provider_id] = slot
         events.append(self._ended(item, slot, rejected=rejected))
@@ -468,3 +475,8 @@ class _Writer:
 
     def _found(self, number: int, finding: tuple[str, str, str], call_id: str | None) -> None:
         self.findings.append(Finding(number, *finding, call_id))
+
+
+def _failure_as_text(slot: Slot) -> MessageAdded:
+    """Return as text how a call of the log had failed."""
+    return MessageAdded("tool", (Text(slot.shown or slot.text or ""),), call_id=slot.id)

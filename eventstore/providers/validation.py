@@ -102,7 +102,7 @@ def _as_json(value: object) -> object:
 def _dumped(value: object) -> object:
     try:
         dump = getattr(value, "model_dump", None)
-        return dump(mode="json", exclude_none=True) if callable(dump) else value
+        return dump(mode="json", by_alias=True, exclude_none=True) if callable(dump) else value
     except Exception:  # noqa: BLE001 - the object's own code, which may raise anything
         return value
 

@@ -8,7 +8,9 @@ The rule:
 3. If the stream breaks off before the model ended the message (an error, a cancelled task, a loop
    that is left), what came is recorded and marked (`MessageAdded.broken_off`). Its calls fail at
    once with code `broken_off`: the model may not have finished them, so none may run.
-4. If nothing came, nothing is recorded.
+4. An error in the stream, and a response that ended without a word, are recorded, too, and
+   `ResponseFailed` is raised at the end of the stream, unless the SDK raises its own exception.
+5. If nothing came, nothing is recorded.
 
 A loop that is left is noticed when the `with` block ends; without one, when Python frees the
 iterator.
@@ -26,6 +28,7 @@ from contextlib import (
 )
 from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar, overload
 
+from eventstore.agent_errors.response_failed import ResponseFailed
 from eventstore.aio.conversation import AsyncConversation
 from eventstore.conversation import Conversation
 from eventstore.domain.arguments import is_seconds
@@ -142,11 +145,19 @@ class _Outcome:
         self._ended = False
         self.tools: list[Tool] = []
         """The calls that the message makes, once it is recorded."""
+        self._failed: ResponseFailed | None = None  # until it is raised
 
     @property
     def broken_off(self) -> bool:
         """Whether the stream ended before the model had finished the message."""
         return self._ended and not self._response.is_finished
+
+    def _raise_failure(self, error: BaseException | None) -> None:
+        """Raise that the response failed, once, unless the loop ends with another `error`."""
+        failed = self._failed
+        if failed is not None and error is None:
+            self._failed = None
+            raise failed
 
     def _end(self) -> Command[list[Tool]] | None:
         """Return the command that records what came; None if it was recorded, or nothing came."""
@@ -240,14 +251,16 @@ class RecordedStream(_Outcome, Generic[C]):
 
     def _record(self, error: BaseException | None) -> None:
         command = self._end()
-        if command is None:
-            return
         try:
-            self.tools = self._chat.session.run(command)
+            if command is not None:
+                self.tools = self._chat.session.run(command)
+        except ResponseFailed as failed:
+            self._failed = failed
         except EventStoreError as unrecorded:
             if error is None:
                 raise
             error.add_note(f"what came of the response was not recorded: {unrecorded}")
+        self._raise_failure(error)
 
 
 class AsyncRecordedStream(_Outcome, Generic[C]):
@@ -318,11 +331,13 @@ class AsyncRecordedStream(_Outcome, Generic[C]):
 
     async def _record(self, error: BaseException | None) -> None:
         command = self._end()
-        if command is None:
-            return
         try:
-            self.tools = await self._chat.session.run(command)
+            if command is not None:
+                self.tools = await self._chat.session.run(command)
+        except ResponseFailed as failed:
+            self._failed = failed
         except EventStoreError as unrecorded:
             if error is None:
                 raise
             error.add_note(f"what came of the response was not recorded: {unrecorded}")
+        self._raise_failure(error)

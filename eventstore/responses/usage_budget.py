@@ -106,14 +106,15 @@ class _Meter:
 
         def decide(state: ConversationState, _: LookUp) -> Sequence[Event]:
             turn = state.last_turn
-            last = turn.response
+            last = turn.failed if responded.failed else turn.response
             not_run = turn.not_run_of(responded, state.open_tools())
             if last is None:
                 return (responded, *not_run)
             version, event = last
             may_be_last = is_first or (repeated and not turn.response_waits)
-            may_be_last = may_be_last and turn.own_response is not None
-            may_be_last = may_be_last and turn.may_be_repeated(state.open_tools())
+            if not responded.failed:
+                may_be_last = may_be_last and turn.own_response is not None
+                may_be_last = may_be_last and turn.may_be_repeated(state.open_tools())
             if may_be_last and could_be_one(event, responded):
                 new = completion(event, responded, version)
                 return () if new is None else (new,)

@@ -62,6 +62,8 @@ from projections.projection import NO_CALL_ID, TOOL_EVENTS
 from projections.redactions import ReadMarkers
 
 _ANSWERS = frozenset({ToolCompleted, ToolFailed, ToolRejected})
+_FORM = "it was not in its provider's form"
+_LATE = "the result did not follow its call: moved after it"
 
 
 def model_history(  # noqa: PLR0913 - each with a default
@@ -161,6 +163,7 @@ class History:
         self.conversation_id: str | None = None
         self.repairs: list[Repair] = []
         self._entries = Entries()
+        self._last: Entry | None = None  # the last message, or turn, that is no result
         self._turns: dict[int, Entry] = {}
         self._calls: dict[str, LoggedCall] = {}
         self._said: dict[int, Entry] = {}  # by the versions of messages and of misplaced results
@@ -235,6 +238,8 @@ class History:
             self._keep_results_message(version, event)
             if not event.parts:
                 return
+        if event.native is not None and not event.exact and event.role != "tool":
+            self._add_repair("rewritten", "form", _FORM, None, version)
         if type(event.native) is list and not self._has_references:
             self._has_references = references_server_call(event.parts)
         if event.role == "assistant" and event.turn is not None and event.turn in self._turns:
@@ -246,7 +251,9 @@ class History:
             self._entries.note_change(entry)
             return
         entry = self._said[version] = self._entries.add(Entry(event.role, event, version))
-        if event.role == "tool":
+        if event.role != "tool":
+            self._last = entry
+        else:
             entry.is_continued = self._is_continued
             entry.may_be_server_call = (
                 self._has_references and event.provider is not None and bool(event.call_id)
@@ -290,7 +297,7 @@ class History:
         call = self._calls[call_id] = LoggedCall(tool, [version], event.imported)
         entry = None if event.turn is None else self._turns.get(event.turn)
         if entry is None:
-            entry = self._entries.add(Entry("assistant", None, version))
+            entry = self._last = self._entries.add(Entry("assistant", None, version))
             self._trace.begin_turn(version)
             if event.turn is not None:
                 self._turns[event.turn] = entry
@@ -323,6 +330,9 @@ class History:
         call.tool = tool
         if type(event) in _ANSWERS:
             call.answer = event
+            turn = self._entry_of_call[event.call_id]
+            if turn is not self._last and _came_as_message(event, turn):
+                self._add_repair("moved", "late-result", _LATE, event.call_id, version)
         elif type(event) is not ToolApproved:
             call.answer = None
 
@@ -349,6 +359,10 @@ class History:
             entry.misplaced_result = (Text(orphan_text(event.call_id, text)), *others)
             self._entries.add(entry)
         self._add_repair(what, "transition", str(error), event.call_id, version)
+
+    def forget_repairs(self, rules: Collection[str]) -> None:
+        """Leave out the repairs that are made by these rules: the caller names them itself."""
+        self.repairs = [repair for repair in self.repairs if repair.rule not in rules]
 
     def _add_repair(
         self, what: str, rule: str, why: str, call_id: str | None, version: int
@@ -401,6 +415,14 @@ class History:
     def last_view(self, options: HistoryOptions) -> ModelHistory:
         """Return what the model sees, and keep nothing of it for a next view; see `view`."""
         return history_to_show(self._entries, self.repairs, options, self._trace.copy(), None)
+
+
+def _came_as_message(event: ToolCompleted | ToolFailed | ToolRejected, turn: Entry) -> bool:
+    """Return whether a result came with a provider's messages: no attempt made it here."""
+    if event.native is not None:
+        return True
+    is_recorded = turn.message is not None and turn.message.provider is not None
+    return is_recorded and type(event) is ToolCompleted and not (event.attempt or event.synthetic)
 
 
 _HISTORIES: Final = KeptFolds(History)

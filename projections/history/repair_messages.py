@@ -37,6 +37,9 @@ from projections.history.projection import History
 _REPAIRED_IN_VIEW = ("used-id", "orphan")
 """Rules whose repairs come from the view of the history."""
 
+_NAMED_WITH_PLACES = ("late-result", "form")
+"""Rules whose repairs the list names by its places, and a view of a log by its events."""
+
 
 class RepairedMessages(NotebookText, msgspec.Struct):
     """A valid message list, with the repairs made for it.
@@ -122,7 +125,11 @@ def _read(
 ) -> list[Repair]:
     """Read a message list into `history`; return what had to be repaired for this."""
     repairs: list[Repair] = []
-    items, places = parse_in_place(given, provider, is_error)
+    parsed = parse_in_place(given, provider, is_error)
+    items, places = parsed.items, parsed.numbers
+    for place, change in parsed.changes:
+        why = f"{list_key(provider)}[{place}]: {change.why}"
+        repairs.append(Repair(change.what, change.rule, why))
     if len(set(places)) < len(given):
         for place in sorted({*range(len(given))} - {*places}):
             why = f"{list_key(provider)}[{place}] says nothing"
@@ -133,6 +140,7 @@ def _read(
         if with_fingerprints and type(event) is ToolPending:
             fingerprint = event.call.fingerprint
         history.take(event, version, None, fingerprint)
+    history.forget_repairs(_NAMED_WITH_PLACES)
     for finding in transcript.findings:
         if finding.rule not in _REPAIRED_IN_VIEW:
             why = f"{list_key(provider)}[{places[finding.item]}]: {finding.problem}"

@@ -10,7 +10,7 @@ from decimal import Decimal
 import msgspec
 
 from eventstore import ModelResponded, Usage
-from eventstore.domain.response_turns import ResponseTurns
+from eventstore.domain.response_turns import ResponseTurns, used_nothing
 from projections.statistics.durations import Durations
 
 
@@ -26,10 +26,10 @@ class UsageCounter(msgspec.Struct, gc=False, omit_defaults=True):
     def add(self, response: ModelResponded) -> None:
         """Count a response."""
         self.responses += 1
-        if response.usage is None:
-            self.unknown += 1
-        else:
+        if response.usage is not None:
             self.usage += response.usage
+        elif not used_nothing(response):
+            self.unknown += 1
         if response.latency is not None:
             self.latency.add(response.latency)
         if response.finish_reason is not None:

@@ -246,6 +246,10 @@ COMPLETING = ModelResponded(
 
 ANOTHER = ModelResponded(provider="openai", response_id="17", is_another=True)
 
+RESPONSE_FAILED = ModelResponded(
+    provider="openai", response_id="18", finish_reason="error: server_error", failed=True
+)
+
 HOOK_RAISED = HookRaised(
     hook="limit",
     asked="hook",
@@ -337,5 +341,6 @@ LATER: tuple[Event, ...] = (
     REDACTED,
     REDACTED_IN_ORIGIN,
     *ARCHIVED,
+    RESPONSE_FAILED,
 )
 """Events with the members that came after the first golden log."""

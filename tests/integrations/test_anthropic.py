@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 from typing import Any
 
 import pytest
@@ -13,7 +15,16 @@ required("anthropic.lib.tools")
 from anthropic import beta_async_tool, beta_tool
 from integrations.anthropic_transport import ScriptedAPI
 
-from eventstore import Completed, Conversation, Failed, Pending
+from eventstore import (
+    AsyncEventStore,
+    Completed,
+    Conversation,
+    Failed,
+    MessageAdded,
+    ModelResponded,
+    Pending,
+    ResponseFailed,
+)
 from eventstore.integrations.anthropic import Ledger
 
 OPTIONS: Any = {"model": "claude-opus-4-8", "max_tokens": 1000}
@@ -210,3 +221,75 @@ def test_a_loop_may_be_left(chat: Conversation) -> None:
     assert isinstance(chat.tools["a"].status, Pending)
     Ledger(chat).tool_runner(api.client(), **options).until_done()
     assert isinstance(chat.tools["a"].status, Completed)
+
+
+class FailsFirst(ScriptedAPI):
+    """An API that answers the first request with status 200 and a failure."""
+
+    def __init__(self, failure: dict[str, Any], script: list[Said]) -> None:
+        super().__init__(script)
+        self._failure = failure
+
+    def _answer(self, request: Any) -> Any:
+        answer = super()._answer(request)
+        if len(self.requests) > 1:
+            return answer
+        if not self.requests[0].get("stream"):
+            return type(answer)(200, json=self._failure)
+        events = [self._failure]
+        if self._failure["type"] == "message":
+            end = {"stop_reason": "refusal", "stop_sequence": None}
+            events = [
+                {"type": "message_start", "message": {**self._failure, "stop_reason": None}},
+                {"type": "message_delta", "delta": end, "usage": {"output_tokens": 0}},
+                {"type": "message_stop"},
+            ]
+        text = "".join(f"event: {e['type']}\ndata: {json.dumps(e)}\n\n" for e in events)
+        return type(answer)(200, headers={"content-type": "text/event-stream"}, content=text)
+
+
+OVERLOADED = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
+REFUSED = {
+    "id": "msg_r",
+    "type": "message",
+    "role": "assistant",
+    "model": "claude-opus-4-8",
+    "content": [],
+    "stop_reason": "refusal",
+    "stop_sequence": None,
+    "usage": {"input_tokens": 10, "output_tokens": 0},
+}
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize("failure", [OVERLOADED, REFUSED], ids=["overloaded", "refused"])
+def test_a_message_that_failed_is_raised_and_the_next_run_asks_again(
+    failure: dict[str, Any], is_async: bool, stream: bool
+) -> None:
+    """The failure is nobody's words; the SDK raises its own exception at an error."""
+
+    async def main() -> None:
+        async with AsyncEventStore.open("sqlite://") as store:
+            chat, api = store.conversation("c"), FailsFirst(failure, [Said(DONE)])
+            client: Any = api.async_client() if is_async else api.client()
+            options = {**OPTIONS, "tools": [], "stream": stream}
+
+            async def run(*prompt: str) -> Any:
+                runner = Ledger(chat).tool_runner(client, *prompt, **options)
+                if is_async:
+                    return await runner.until_done()
+                return await asyncio.to_thread(runner.until_done)
+
+            # The SDK itself stops at an error, of status 200 with an AttributeError of its own.
+            kind = Exception if failure is OVERLOADED else ResponseFailed
+            with pytest.raises(kind):
+                await run("7?")
+            said, *failed = [each.event async for each in chat.events()]
+            assert isinstance(said, MessageAdded)
+            assert all(isinstance(each, ModelResponded) and each.failed for each in failed)
+            assert failed or kind is Exception
+            assert (await run()).content[0].text == DONE
+            assert api.requests[0] == api.requests[1]
+
+    asyncio.run(main())

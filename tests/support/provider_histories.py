@@ -198,7 +198,8 @@ chat_calls = st.one_of(
             "id": call_ids,
             "type": one("function"),
             "function": members({"name": names, "arguments": st.one_of(json_texts, objects)}),
-        }
+        },
+        index=one(0),
     ),
     members(
         {
@@ -223,6 +224,7 @@ chat_messages = st.one_of(
         function_call=members({"name": names, "arguments": json_texts}),
         refusal=texts,
         prefix=st.booleans(),
+        parsed=objects,
         name=names,
     ),
     members(
@@ -237,9 +239,14 @@ inner_blocks = st.one_of(
 )
 anthropic_blocks = st.one_of(
     inner_blocks,
-    members({"type": one("tool_use"), "id": call_ids, "name": names, "input": objects}),
+    members(
+        {"type": one("tool_use"), "id": call_ids, "name": names, "input": objects},
+        toolset_name=one("browser"),
+        caller=one({"type": "code_execution_20260120", "tool_id": "srvtoolu_1"}),
+    ),
     members(
         {"type": one("tool_result"), "tool_use_id": call_ids},
+        toolset_name=one("browser"),
         content=st.one_of(texts, some(inner_blocks)),
         is_error=st.sampled_from([True, True, False]),
     ),
@@ -261,7 +268,7 @@ anthropic_blocks = st.one_of(
             "tool_use_id": st.sampled_from(["srvtoolu_1", "srvtoolu_2"]),
         }
     ),
-    members({"type": st.sampled_from(["compaction", "tool_addition", "tool_removal"])}),
+    members({"type": st.sampled_from(["compaction", "tool_addition", "tool_removal", "new"])}),
 )
 anthropic_messages = st.one_of(
     members(

@@ -41,7 +41,7 @@ _TABLES = (
 )
 # A library's one door into the code; where the second pattern fits, only inside functions.
 INTEGRATIONS = {
-    "agents": "openai_agents(_copies|_log|_mcp)?",
+    "agents": "openai_agents(_copies|_log|_mcp|_native)?",
     "claude_agent_sdk": "claude_agent_sdk",
     "google": "google_adk(_contents|_ends)?",
     "mcp": "mcp(_server)?",

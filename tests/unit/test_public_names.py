@@ -109,6 +109,7 @@ EVENTSTORE = [
     "Reject",
     "Rejected",
     "Replace",
+    "ResponseFailed",
     "Restored",
     "ResultLimits",
     "Retention",

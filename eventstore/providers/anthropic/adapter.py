@@ -23,9 +23,12 @@ from eventstore.providers.anthropic.cache_marks import (
     place_cache_marks,
     with_marked_end,
 )
+from eventstore.providers.anthropic.programs import settle_programs
 from eventstore.providers.anthropic.reading import (
+    CLIENT,
     NAME,
     REASONING,
+    as_on_wire,
     is_of_kind,
     items_of,
     part_of,
@@ -80,8 +83,10 @@ class AnthropicAdapter(ProviderAdapter):
         part_types=("thinking", "redacted_thinking", "image", "document", "server_tool_use"),
     )
 
+    client_members = CLIENT
     response_members = ResponseMembers(
         finish_reason=(("stop_reason",),),
+        said=(("content",),),
         input=(
             ("usage", "input_tokens"),
             ("usage", "cache_creation_input_tokens"),
@@ -90,6 +95,10 @@ class AnthropicAdapter(ProviderAdapter):
         output=(("usage", "output_tokens"),),
         cached=(("usage", "cache_read_input_tokens"),),
     )
+
+    def as_on_wire(self, message: JsonValue, changes: list[Change]) -> JsonValue:
+        """Return a message with the members and the types of the wire."""
+        return as_on_wire(message, changes)
 
     def parse(
         self, messages: Iterable[object], is_error: ResultTest, is_rejection: ResultTest
@@ -114,6 +123,7 @@ class AnthropicAdapter(ProviderAdapter):
         new: tuple[list[str], list[JsonObject]] = [], []
         system, messages = kept.continued(new, turns, changes, request_ids, self._add_turns)
         pair_server_calls(messages, changes)
+        settle_programs(messages, changes)
         if messages and messages[0]["role"] != "user" and not is_compacted(messages[0]):
             changes.append(Change("added", "AN12", "a conversation starts with the user"))
             messages.insert(0, {"role": "user", "content": OPENING})
@@ -140,7 +150,7 @@ class AnthropicAdapter(ProviderAdapter):
             else:
                 add_user(messages, turn, changes)
             if shown:
-                messages.append(results_message(turn, shown, changes))
+                messages.append(results_message(turn, shown, messages[-1], changes))
 
     def finish_request(self, rendered: Rendered, *, prefill: bool) -> None:
         """Let the user speak last: newer models do not continue from the assistant's words.
@@ -161,6 +171,7 @@ class AnthropicAdapter(ProviderAdapter):
             messages.append({"role": "user", "content": STOPPED})
             if any(map(is_server_call, last)):  # its result cannot come any more
                 pair_server_calls(messages, rendered.changes)
+                settle_programs(messages, rendered.changes)
                 messages = without_final_reasoning(messages, rendered.changes)
                 rendered.arguments["messages"] = messages
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import is_
 from typing import Final, TypeGuard
 
 from eventstore.domain.json_types import JsonObject, JsonValue
@@ -9,13 +10,15 @@ from eventstore.domain.messages import PDF, Document, Image, Opaque, Part, Text
 from eventstore.providers.adapter_protocol import (
     ResultTest,
 )
-from eventstore.providers.anthropic.shapes import FOREIGN_KINDS
+from eventstore.providers.anthropic.shapes import CLIENT_MEMBERS, FOREIGN_KINDS, RENAMED
 from eventstore.providers.call_arguments import function_call
+from eventstore.providers.client_members import ClientMembers
 from eventstore.providers.identifiers import sanitized
 from eventstore.providers.json_values import as_text, in_order_of
 from eventstore.providers.media import image_of, plain_image
 from eventstore.providers.model import (
     TURN_ROLES,
+    Change,
     ParsedCall,
     ParsedItem,
     ParsedMessage,
@@ -28,6 +31,40 @@ REASONING = ("thinking", "redacted_thinking")
 _SENT_IN_ORDER = ["role", "content"]
 _SENT = {*_SENT_IN_ORDER}
 """The members of a message that a request may hold."""
+
+
+CLIENT: Final = ClientMembers(added=CLIENT_MEMBERS, renamed=RENAMED)
+
+
+def as_on_wire(message: JsonValue, changes: list[Change]) -> JsonValue:
+    """Return a message with the members of the wire: texts have a type, and thinking a text.
+
+    Thinking whose text the API had left out goes back with its signature and an empty text.
+    """
+    content: JsonValue = message.get("content") if isinstance(message, dict) else None
+    if not (isinstance(message, dict) and isinstance(content, list)):
+        return message
+    made = [_block_on_wire(block, changes) for block in content]
+    is_same = all(map(is_, made, content))
+    return message if is_same else {**message, "content": made}
+
+
+def _block_on_wire(block: JsonValue, changes: list[Change]) -> JsonValue:
+    if not isinstance(block, dict):
+        return block
+    kind: JsonValue = block.get("type")
+    if kind == "tool_use" or (kind == "text" and len(block) == len(_TEXT_MEMBERS)):
+        return block
+    if kind == "tool_result":
+        return as_on_wire(block, changes)
+    if kind is None and isinstance(block.get("text"), str):
+        changes.append(Change("added", "AN13", "a block with a text is of the type text"))
+        return {"type": "text", **{key: block[key] for key in block if key != "type"}}
+    is_signed = kind == "thinking" and isinstance(block.get("signature"), str)
+    if is_signed and not isinstance(block.get("thinking"), str):
+        changes.append(Change("added", "AN13", "thinking has a text, which may be empty"))
+        return {**block, "thinking": ""}
+    return CLIENT.without(block, "AN13", changes)
 
 
 def items_of(
@@ -255,5 +292,6 @@ def is_accepted_from(block: JsonObject, role: str) -> bool:
         return kind not in REASONING
     if kind in REASONING:
         opaque = block.get("signature" if kind == "thinking" else "data")
-        return isinstance(opaque, str) and bool(opaque)
+        has_text = kind != "thinking" or isinstance(block.get("thinking"), str)
+        return isinstance(opaque, str) and bool(opaque) and has_text
     return kind not in ("image", "document")

@@ -116,6 +116,11 @@ RULES: Final[dict[str, Rule]] = {
             "with a type"
         ),
     ),
+    "AN13*": (
+        "strict",
+        "{path}: {detail}",
+        "send a type that the API knows, or say what the block says in a text",
+    ),
     "AN14": (
         "hard",
         "{path}: String should have between 1 and 200 characters",
@@ -151,6 +156,19 @@ RULES: Final[dict[str, Rule]] = {
         "hard",
         "{path}: {detail}",
         "keep the 4 newest marks, none of them on reasoning, and none of 1h after one of 5m",
+    ),
+    "AN21": (
+        "hard",
+        "{path}: the result of a toolset's call names the toolset: {detail}",
+        "copy `toolset_name` from the call to each of its results",
+    ),
+    "AN22": (
+        "hard",
+        "{path}: {detail}",
+        (
+            "keep the `server_tool_use` that a `caller` names, or take the `caller` out; send "
+            "words after the answer of the code"
+        ),
     ),
 }
 """Code to level, the API's words and the remedy."""

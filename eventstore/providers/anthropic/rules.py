@@ -1,4 +1,4 @@
-"""The rules of Anthropic Messages, AN01 to AN19.
+"""The rules of Anthropic Messages, AN01 to AN22.
 
 The API merges neighbouring messages of the same role into one turn before it pairs calls with
 results. AN01 to AN04 look at turns, AN15 at the messages as they stand. A system message ends a
@@ -6,7 +6,7 @@ turn: where the API accepts one at all, it may not stand between a call and its 
 
 AN01 to AN05 pair `tool_use` with `tool_result`. Calls that the API's own servers run
 (`server_tool_use`, `mcp_tool_use`) have their results in an assistant message, the same or a later
-one. The specification names no code for them; here they are AN16.
+one. The specification names no code for them; here they are AN16, and calls of their code AN22.
 
 A fault without a row of its own in the table is reported under the nearest one:
 
@@ -15,7 +15,8 @@ A fault without a row of its own in the table is reported under the nearest one:
   assistant message that ends in white space;
 - AN13 also covers a history that is not a list, messages and blocks that are not objects, roles
   that do not exist, calls or results inside the content of a result, thinking without its signature
-  or in a user message, and images and documents in an assistant message.
+  or its text or in a user message, images and documents in an assistant message, and members that
+  the client has added or renamed.
 """
 
 from __future__ import annotations
@@ -26,7 +27,15 @@ from typing import TYPE_CHECKING, Final
 
 from eventstore.providers.anthropic.history import NO_TURN, Block, History, Message, Turn, blocks_of
 from eventstore.providers.anthropic.refusals import RULES
-from eventstore.providers.anthropic.shapes import FOREIGN_KINDS
+from eventstore.providers.anthropic.server_call_rules import (
+    SERVER_CALLS,
+    is_server_result,
+    misplaced_programs,
+    server_call_id,
+    unnamed_toolsets,
+    unpaired_server_calls,
+)
+from eventstore.providers.anthropic.shapes import CLIENT_MEMBERS, FOREIGN_KINDS, KINDS, RENAMED
 from eventstore.providers.rules_reader import (
     apply_checks,
     is_list,
@@ -62,9 +71,9 @@ _ROLE_OF_BLOCK: Final = {
 _MEDIA: Final = frozenset({"image", "document"})  # a result may hold them, too
 _ID: Final = re.compile(r"[a-zA-Z0-9_-]+")
 _SERVER_CALL_ID: Final = re.compile(r"srvtoolu_[a-zA-Z0-9_]+")
-_SERVER_CALLS: Final = frozenset({"server_tool_use", "mcp_tool_use"})
 _MAX_NAME_LENGTH: Final = 200
 
+_TEXT_MEMBERS: Final = 2  # of most texts: `type` and `text`
 _WRONG_CONTENT: Final = "Input should be a valid string or list of content blocks"
 _MARK: Final = "cache_control"
 _MAX_MARKS: Final = 4
@@ -76,6 +85,10 @@ _REASONING: Final = frozenset({"thinking", "redacted_thinking"})
 _NO_CONTENT: Final = (
     "all messages must have non-empty content except for the optional final assistant message"
 )
+
+
+_NAMED_KINDS: Final = KINDS | FOREIGN_KINDS | {None}
+"""Types that are known, and those that AN13 names."""
 
 
 def findings(messages: object) -> Iterator[Finding]:
@@ -170,14 +183,14 @@ def _illegal_ids(history: History) -> Iterator[Fault]:
             member = "id" if block.kind == "tool_use" else "tool_use_id"
             yield f"{block.place}.{member}", r"^[a-zA-Z0-9_-]+$"
     for block in history.blocks:
-        server_id = _server_call_id(block) if block.kind == "server_tool_use" else None
+        server_id = server_call_id(block) if block.kind == "server_tool_use" else None
         if server_id is not None and not _SERVER_CALL_ID.fullmatch(server_id):
             yield f"{block.place}.id", r"^srvtoolu_[a-zA-Z0-9_]+$"
 
 
 def _untyped_inputs(history: History) -> Iterator[Fault]:
     """Check AN07: the input of a call is an object, also of one that the API's servers run."""
-    served = (block for block in history.blocks if block.kind in _SERVER_CALLS)
+    served = (block for block in history.blocks if block.kind in SERVER_CALLS)
     for block in (*history.calls, *served):
         if not isinstance(block.body.get("input"), dict):
             yield f"{block.place}.input", ""
@@ -316,12 +329,27 @@ def _malformed_blocks(history: History) -> Iterator[Fault]:
     for block in (*history.blocks, *history.inner):
         if block.kind is None:
             yield block.place, "Input should be an object with a `type`"
+        elif block.kind == "text":
+            is_plain = len(block.body) == _TEXT_MEMBERS
+            for member in () if is_plain else CLIENT_MEMBERS.intersection(block.body):
+                yield f"{block.place}.{member}", "Extra inputs are not permitted"
         elif block.kind == "thinking" and not text_or_none(block.body.get("signature")):
             yield f"{block.place}.signature", "Field required"
+        elif block.kind == "thinking" and not isinstance(block.body.get("thinking"), str):
+            yield f"{block.place}.thinking", "Field required"
         elif block.kind == "redacted_thinking" and not text_or_none(block.body.get("data")):
             yield f"{block.place}.data", "Field required"
         elif block.kind in FOREIGN_KINDS:
             yield block.place, _UNKNOWN_TAG.format(block.kind)
+        elif (renamed := RENAMED.get(block.kind)) in block.body:
+            yield f"{block.place}.{renamed}", "Extra inputs are not permitted"
+
+
+def _unknown_kinds(history: History) -> Iterator[Fault]:
+    """Check AN13*: each block has a type that the API's types list."""
+    for block in (*history.blocks, *history.inner):
+        if block.kind not in _NAMED_KINDS:
+            yield block.place, _UNKNOWN_TAG.format(readable(block.kind))
 
 
 def _misplaced_blocks(history: History) -> Iterator[Fault]:
@@ -355,35 +383,6 @@ def _split_results(history: History) -> Iterator[Fault]:
             if late:
                 keys = (call.key for call in message.calls)
                 yield message.place, listed(key for key in keys if key in late)
-
-
-def _unpaired_server_calls(history: History) -> Iterator[Fault]:
-    """Check AN16: each call that the API's servers run has its one result after it.
-
-    The result may still be missing while only results of the client's own tools follow the call.
-    """
-    results = (block for block in history.blocks if _is_server_result(block))
-    answered = set(map(_server_call_id, results)) - {None}
-    asked: set[str | None] = set()
-    seen: set[str | None] = set()
-    last = _number_of_last_turn(history)
-    for number, message in enumerate(history.messages, 1):
-        for block in message.blocks:
-            is_call = block.kind in _SERVER_CALLS
-            if not is_call and not _is_server_result(block):
-                continue
-            call_id = _server_call_id(block)
-            if message.role != "assistant":
-                yield block.place, f"`{block.kind}` blocks can only be in `assistant` messages"
-            elif is_call and number < last and call_id not in answered:
-                yield block.place, _missing_server_result(block)
-            elif is_call and call_id in asked:
-                yield block.place, f"`{block.kind}` ids must be unique: {listed([call_id])}"
-            elif not is_call and (call_id is None or call_id not in asked):
-                yield block.place, _missing_server_call(block)
-            elif not is_call and call_id in seen:
-                yield block.place, f"a second result of {listed([call_id])}"
-            (asked if is_call else seen).add(call_id)
 
 
 def _final_reasoning(history: History) -> Iterator[Fault]:
@@ -429,44 +428,9 @@ def _prefill(history: History) -> Iterator[Fault]:
 
 def _is_paused(message: Message) -> bool:
     return any(
-        block.kind in _SERVER_CALLS or block.kind == "compaction" or _is_server_result(block)
+        block.kind in SERVER_CALLS or block.kind == "compaction" or is_server_result(block)
         for block in message.blocks[-1:]
     )
-
-
-def _number_of_last_turn(history: History) -> int:
-    """Return the number of the last message that holds more than results of the client's tools."""
-    number = len(history.messages)
-    while number and _holds_only_results(history.messages[number - 1]):
-        number -= 1
-    return number
-
-
-def _missing_server_result(block: Block) -> str:
-    name = block.body.get("name") if block.kind == "server_tool_use" else block.kind
-    return (
-        f"`{readable(name)}` tool use with id {listed([_server_call_id(block)])} was found "
-        "without a corresponding result block"
-    )
-
-
-def _missing_server_call(block: Block) -> str:
-    return (
-        f"unexpected `tool_use_id` found in `{block.kind}` blocks: "
-        f"{listed([_server_call_id(block)])}. Each must have its call before it."
-    )
-
-
-def _is_server_result(block: Block) -> bool:
-    return (block.kind or "").endswith("_tool_result")
-
-
-def _server_call_id(block: Block) -> str | None:
-    return text_or_none(block.body.get("id" if block.kind in _SERVER_CALLS else "tool_use_id"))
-
-
-def _holds_only_results(message: Message) -> bool:
-    return message.role == "user" and bool(message.blocks) and all(map(_is_result, message.blocks))
 
 
 def _is_result(block: Block) -> bool:
@@ -488,11 +452,14 @@ _CHECKS: Final[dict[str, Callable[[History], Iterator[Fault]]]] = {
     "AN11*": _any_tool_change,
     "AN12": _leading_other,
     "AN13": _misplaced,
+    "AN13*": _unknown_kinds,
     "AN14": _illegal_names,
     "AN15": _split_results,
-    "AN16": _unpaired_server_calls,
+    "AN16": unpaired_server_calls,
     "AN17": _final_reasoning,
     "AN18": _prefill,
     "AN19": _cache_marks,
     "AN20": _misplaced_system,
+    "AN21": unnamed_toolsets,
+    "AN22": misplaced_programs,
 }

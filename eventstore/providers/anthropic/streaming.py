@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from eventstore.domain.json_types import JsonObject, JsonValue
 from eventstore.providers.sdk_objects import member, plain_event
+from eventstore.providers.streamed_counts import add_counts
 from eventstore.providers.streaming import arguments_of
 
 _KNOWN = frozenset(
@@ -33,6 +34,11 @@ class Response:
         """Whether an event has given the reason for the end."""
         return self._message.get("stop_reason") is not None
 
+    @property
+    def envelope(self) -> JsonObject:
+        """A response that says nothing."""
+        return {"role": "assistant", "stop_reason": None, **self._message, "content": []}
+
     def add(self, event: object) -> None:
         """Take in an event; those that the SDK derives from others are passed over."""
         kind = member(event, "type")
@@ -60,15 +66,19 @@ class Response:
         ]
         if not content and not self.is_finished:
             return None
-        return {"role": "assistant", **self._message, "content": content}
+        return {**self.envelope, "content": content}
 
     def _end(self, event: JsonObject) -> None:
-        """Take in why the message ended, and what it used: later numbers replace earlier ones."""
+        """Take in why the message ended, and what it used; what is null takes nothing back."""
         delta: JsonValue = event.get("delta")
         usage: JsonValue = event.get("usage")
-        self._message |= delta if isinstance(delta, dict) else {}
+        for key, value in delta.items() if isinstance(delta, dict) else ():
+            if value is not None or key not in self._message:
+                self._message[key] = value
         if isinstance(usage, dict):
-            self._message["usage"] = {**(self._message.get("usage") or {}), **usage}
+            known: JsonValue = self._message.get("usage")
+            self._message["usage"] = {**known} if isinstance(known, dict) else {}
+            add_counts(self._message["usage"], usage)
 
     def _add_delta(self, index: int, delta: JsonValue) -> None:
         if not isinstance(delta, dict):

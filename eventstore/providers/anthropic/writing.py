@@ -31,6 +31,7 @@ from eventstore.providers.parts_as_text import described, foreign_text, part_lab
 from eventstore.providers.results_message import results_message_for
 
 RESULTS_KEY: Final = "content"
+TOOLSET: Final = "toolset_name"
 _MAX_ID: Final = 64
 TOOL_CHANGES = ("tool_addition", "tool_removal")
 
@@ -55,17 +56,37 @@ def add_assistant(
     whole = len(shown) == len(turn.calls) and not any(map(_is_unsigned, turn.parts))
     if not whole:  # reasoning goes with the turn it belongs to, or not at all
         content = [block for block in content if block.get("type") not in REASONING]
+    kept = _members_of_calls(turn)
     content += [
         {
             "type": "tool_use",
             "id": name,
             "name": tool_name(call, MAX_NAME, changes),
             "input": object_arguments(call, changes),
+            **kept.get(call.id, {}),
         }
         for call, name in shown
     ]
     if content:
         messages.append({"role": "assistant", "content": _plain(content)})
+
+
+_OF_CALLS: Final = {TOOLSET: str, "caller": dict, "cache_control": dict}
+"""Members of a call, and their types, that stay where its message is made anew."""
+
+
+def _members_of_calls(turn: Turn) -> dict[str, JsonObject]:
+    """Return what the calls of a message, which is no longer as the API wrote it, said besides."""
+    native: JsonValue = turn.native if turn.provider == NAME else None
+    if not isinstance(native, dict):
+        return {}
+    made = [block for block in native_blocks(native) if block.get("type") == "tool_use"]
+    if len(made) != len(turn.calls):
+        return {}
+    return {
+        call.id: {k: v for k, v in block.items() if isinstance(v, _OF_CALLS.get(k, ()))}
+        for call, block in zip(turn.calls, made, strict=True)
+    }
 
 
 def without_final_reasoning(messages: list[JsonObject], changes: list[Change]) -> list[JsonObject]:
@@ -246,12 +267,20 @@ def answer_block(answer: Answer, call_id: str) -> JsonObject:
     return block
 
 
-def results_message(turn: Turn, shown: list[tuple[Call, str]], changes: list[Change]) -> JsonObject:
-    """Return the message with the results of a turn, what errors show behind them."""
+def results_message(
+    turn: Turn, shown: list[tuple[Call, str]], asked: JsonObject, changes: list[Change]
+) -> JsonObject:
+    """Return the message with the results of a turn, what errors show behind them.
+
+    `asked` is the message with the calls. A result names the toolset that its call names.
+    """
     results: list[JsonObject] = []
     behind: list[JsonObject] = []
+    toolsets = {block["id"]: block[TOOLSET] for block in native_blocks(asked) if TOOLSET in block}
     for call, name in shown:
         block = answer_block(call.answer, name)
+        if toolsets or TOOLSET in block:
+            _name_toolset(block, toolsets.get(name), call, changes)
         if "is_error" in block and block["is_error"] is True:
             behind += _shown_by_error(call, block, changes)
         results.append(block)
@@ -261,6 +290,20 @@ def results_message(turn: Turn, shown: list[tuple[Call, str]], changes: list[Cha
         place = max(n for n, block in enumerate(content, 1) if is_of_kind(block, "tool_result"))
         message[RESULTS_KEY] = [*content[:place], *behind, *content[place:]]
     return message
+
+
+def _name_toolset(
+    result: JsonObject, toolset: JsonValue, call: Call, changes: list[Change]
+) -> None:
+    """Let a result name the toolset of its call, or none where the call has none."""
+    if result.get(TOOLSET) == toolset:
+        return
+    if call.answer.native is not None:
+        changes.append(Change("rewritten", "AN21", "a result names its call's toolset", call.id))
+    if toolset is None:
+        del result[TOOLSET]
+    else:
+        result[TOOLSET] = toolset
 
 
 def _shown_by_error(call: Call, result: JsonObject, changes: list[Change]) -> Iterator[JsonObject]:
@@ -302,5 +345,31 @@ def _new_result(answer: Answer, name: str) -> JsonObject:
 def request_ids(
     turns: Sequence[Turn], before: Sequence[list[str]], changes: list[Change]
 ) -> list[list[str]]:
-    """Return the ids of turns that follow others: ids differ within a whole request."""
-    return call_ids(turns, _MAX_ID, changes, per_turn=False, before=before)
+    """Return the ids of turns that follow others: ids differ within a whole request.
+
+    A call that found tools may have the id of a call in an earlier turn.
+    """
+    own: list[Change] = []
+    ids = call_ids(turns, _MAX_ID, own, per_turn=False, before=before)
+    free = {change.call_id for change in own}.intersection(
+        call.id for turn in turns for call in turn.calls if own and _found_tools(call)
+    )
+    if free:
+        own, ids = [], []
+        for turn in turns:
+            keep = {call.provider_id for call in turn.calls if call.id in free}
+            taken = [[name for name in names if name not in keep] for names in (*before, *ids)]
+            ids += call_ids([turn], _MAX_ID, own, per_turn=False, before=taken)
+    changes += own
+    return ids
+
+
+def _found_tools(call: Call) -> bool:
+    """Return whether the result of a call is references to tools alone."""
+    native = call.answer.native if call.answer.provider == NAME else None
+    content: JsonValue = None if native is None else native.get("content")
+    return (
+        isinstance(content, list)
+        and bool(content)
+        and all(is_of_kind(block, "tool_reference") for block in content)
+    )

@@ -19,14 +19,17 @@ from eventstore.providers.adapter_protocol import (
     ResponseMembers,
     ResultTest,
 )
+from eventstore.providers.bedrock.documents import settle_media, with_cache_point
 from eventstore.providers.bedrock.reading import (
     MAX_ID,
     NAME,
     blocks_of,
     is_client_block,
     items_of,
+    legal_id,
     shown_media,
 )
+from eventstore.providers.bedrock.server_calls import leave_out_open_server_calls
 from eventstore.providers.bedrock.writing import (
     PORTABLE,
     RESULTS_KEY,
@@ -37,7 +40,6 @@ from eventstore.providers.bedrock.writing import (
     goes_on,
     let_user_begin,
     limit_cache_points,
-    name_documents,
     results_message,
     shown_parts,
     without_cache_points,
@@ -75,6 +77,7 @@ class BedrockAdapter(ProviderAdapter):
         response_id=(("ResponseMetadata", "RequestId"),),
         model=(("trace", "promptRouter", "invokedModelId"),),
         finish_reason=(("stopReason",),),
+        said=(("output", "message"),),
         input=(
             ("usage", "inputTokens"),
             ("usage", "cacheReadInputTokens"),
@@ -101,7 +104,7 @@ class BedrockAdapter(ProviderAdapter):
         changes: list[Change] = []
         system: list[JsonObject] = []
         messages: list[JsonObject] = []
-        ids = call_ids(turns, MAX_ID, changes, per_turn=False)
+        ids = call_ids(turns, MAX_ID, changes, per_turn=False, sanitizer=legal_id)
         for turn, names in visible_turns(turns, ids, changes):
             shown = visible_calls(turn, names)
             if turn.role == "assistant":
@@ -114,7 +117,8 @@ class BedrockAdapter(ProviderAdapter):
                 add_user(messages, turn, changes)
             if shown:
                 messages.append(results_message(turn, shown, changes))
-        name_documents(messages, changes)
+        leave_out_open_server_calls(messages, changes)
+        settle_media(messages, changes)
         for message in messages:
             kinds = {kind for block in message["content"] for kind in block}
             if "document" in kinds and "text" not in kinds:
@@ -146,8 +150,8 @@ class BedrockAdapter(ProviderAdapter):
         messages = [without_cache_points(message) for message in arguments["messages"]]
         messages = [message for message in messages if message["content"]]
         for place in ends_of_requests(messages):
-            content = [*messages[place]["content"], cache_point()]
-            messages[place] = {**messages[place], "content": content}
+            content = with_cache_point(messages[place]["content"], cache_point())
+            messages[place] = {**messages[place], "content": content or messages[place]["content"]}
         arguments["messages"] = messages
 
     def mark_tools_for_cache(self, tools: list[JsonObject]) -> list[JsonObject]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from itertools import groupby, zip_longest
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
+from eventstore.providers.bedrock.shapes import FORMATS
 from eventstore.providers.rules_reader import (
     Members,
     list_or_empty,
@@ -91,6 +93,22 @@ class History:
         self.calls = [block for block in self.blocks if block.kind == "toolUse"]
         self.results = [block for block in self.blocks if block.kind == "toolResult"]
         self.turns = list(_turns(self.messages))
+
+    @cached_property
+    def shown(self) -> list[Block]:
+        """The blocks of messages and of client results that show or play something."""
+        return [each for block in self.blocks for each in _shown_by(block)]
+
+
+def _shown_by(block: Block) -> Iterator[Block]:
+    if block.kind in FORMATS:
+        yield block
+    elif block.kind == "toolResult" and block.is_paired:
+        content = list_or_empty(block.body.get("content"))
+        if any(kind in FORMATS for each in content for kind in members_of(each)):
+            place, path = f"{block.place}.toolResult", f"{block.path}.toolResult"
+            inner = blocks_of(f"{place}.content", f"{path}.content", content)
+            yield from (each for each in inner if each.kind in FORMATS)
 
 
 def _message(index: int, message: object) -> Message:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from base64 import b64decode, b64encode
 from collections.abc import Iterator, Sequence
 from typing import Final, TypeGuard
@@ -11,10 +12,10 @@ from eventstore.domain.messages import Document, Image, Opaque, Part, Text
 from eventstore.providers.adapter_protocol import (
     ResultTest,
 )
-from eventstore.providers.bedrock.shapes import BLOCKS, GEMINI_MEMBERS
+from eventstore.providers.bedrock.shapes import BLOCKS, GEMINI_MEMBERS, UNREAD
 from eventstore.providers.call_arguments import function_call
 from eventstore.providers.identifiers import sanitized
-from eventstore.providers.json_values import as_text, copy, in_order_of
+from eventstore.providers.json_values import as_text, copy, in_order_of, members_of
 from eventstore.providers.media import plain_image
 from eventstore.providers.model import (
     TURN_ROLES,
@@ -149,6 +150,11 @@ def decoded(text: JsonValue) -> bytes:
         return b""
 
 
+def as_bytes(value: object) -> bytes:
+    """Return bytes, as they are or from base64."""
+    return bytes(value) if _is_blob(value) else decoded(value if isinstance(value, str) else None)
+
+
 def is_client_block(block: JsonValue, kind: str) -> TypeGuard[JsonObject]:
     """Return whether a block is a call or result of a tool that the service does not run."""
     inner: JsonValue = block.get(kind) if isinstance(block, dict) else None
@@ -179,7 +185,9 @@ def _message(
         else:
             parts.extend(parts_of(block))
     well_formed = well_formed and all(
-        _is_well_formed_block(block) and is_accepted_from(block, native["role"]) for block in blocks
+        (is_well_formed_block(block) and is_accepted_from(block, native["role"]))
+        or _is_separator(blocks, place)
+        for place, block in enumerate(blocks)
     )
     if parts or calls or (result_count and well_formed):
         yield ParsedMessage(
@@ -211,7 +219,7 @@ def parts_of(block: JsonValue) -> Iterator[Part]:
         and (image := plain_image(shown_media(block), block))
     ):
         yield image
-    elif _is_well_formed_block(block):
+    elif is_well_formed_block(block) or (isinstance(block, dict) and is_of_service(block)):
         yield Opaque(NAME, block)
     elif (text := as_text(block)).strip() and block != {}:
         yield Text(text)
@@ -287,7 +295,7 @@ def _is_well_formed_piece(block: JsonValue) -> bool:
     """Return whether a result may hold the block."""
     if isinstance(block, dict) and len(block) == 1 and "json" in block:
         return isinstance(block["json"], dict)
-    return _is_well_formed_block(block) and not block.keys() & _NOT_IN_RESULTS
+    return is_well_formed_block(block) and not block.keys() & _NOT_IN_RESULTS
 
 
 def _is_well_formed_call(inner: JsonObject) -> bool:
@@ -300,7 +308,8 @@ def _is_well_formed_call(inner: JsonObject) -> bool:
     )
 
 
-def _is_well_formed_block(block: JsonValue) -> TypeGuard[JsonObject]:
+def is_well_formed_block(block: JsonValue) -> TypeGuard[JsonObject]:
+    """Return whether a message may hold the block as it is."""
     if not isinstance(block, dict) or len(block) != 1:
         return False
     body: JsonValue
@@ -318,17 +327,40 @@ def _is_well_formed_block(block: JsonValue) -> TypeGuard[JsonObject]:
     return legal and (_is_well_formed_call if kind == "toolUse" else _is_well_formed_result)(body)
 
 
+def _is_separator(blocks: Sequence[JsonValue], place: int) -> bool:
+    """Return whether a blank text parts a document from a cache point, which the service takes."""
+    near = [members_of(block) for block in blocks[max(place - 1, 0) : place + 2]]
+    kinds = [next(iter(each), None) for each in near]
+    return kinds == ["document", "text", "cachePoint"] and near[1] not in ({"text": ""}, {})
+
+
+def is_of_service(block: JsonObject) -> bool:
+    """Return whether only the service can have written a block: it never becomes words."""
+    return UNREAD in block or any(
+        isinstance(block.get(kind), dict) and not is_client_block(block, kind)
+        for kind in ("toolUse", "toolResult")
+    )
+
+
 def is_accepted_from(block: JsonObject, role: str) -> bool:
     """Return whether a message of `role` may hold a block: users show, assistants reason."""
     return not block.keys() & (_OF_USERS if role == "assistant" else _OF_ASSISTANTS)
 
 
-_NOT_IN_MESSAGES = frozenset({"json", *GEMINI_MEMBERS})
+_NOT_IN_MESSAGES = frozenset({"json", UNREAD, *GEMINI_MEMBERS})
 """Members that only a result's block has, or a part of Gemini's."""
 _NOT_IN_RESULTS = frozenset({"toolUse", "toolResult", "reasoningContent", "cachePoint"})
 _OF_USERS = frozenset({"image", "document", "video"})
 _OF_ASSISTANTS = frozenset({"reasoningContent"})
 
 
+def legal_id(text: str, most: int = MAX_ID) -> str:
+    """Return an id that the service takes, with points and colons, otherwise a legal one."""
+    return text if len(text) <= most and _ID.fullmatch(text) else sanitized(text, most)
+
+
+_ID = re.compile(r"[a-zA-Z0-9_.:-]+")
+
+
 def _is_legal_id(call_id: object) -> bool:
-    return isinstance(call_id, str) and sanitized(call_id, MAX_ID) == call_id
+    return isinstance(call_id, str) and legal_id(call_id) == call_id

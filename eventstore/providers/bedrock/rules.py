@@ -1,13 +1,13 @@
-"""The rules of Amazon Bedrock's Converse, BE01 to BE06.
+"""The rules of Amazon Bedrock's Converse, BE01 to BE07.
 
 The service merges neighbouring assistant messages before it pairs calls with results, but wants
 all results of a turn in one message. Calls of the service's own tools (`server_tool_use`) and their
 results stand inside one assistant turn, and are not paired.
 
-A star after a code marks the part of the rule that only some refuse: a model, an older service
-model, or a literal reading of the documentation. The service was seen to answer blank and empty
-results (except errors), some models refuse JSON that is not an object, and since 2026 the service
-model accepts `.` and `:` in ids.
+A star after a code marks the part of the rule that only some refuse: a model, or a literal reading
+of the documentation. The service was seen to answer blank and empty results (except errors), and
+some models refuse JSON that is not an object. Since 2026 ids may hold `.` and `:`. How many images
+a message may hold is a matter of the model: the pages of the service contradict each other.
 
 A fault without a row of its own in the table is reported under the nearest one:
 
@@ -31,7 +31,12 @@ from eventstore.providers.bedrock.history import (
     Turn,
     blocks_of,
 )
-from eventstore.providers.bedrock.shapes import BLOCKS, GEMINI_MEMBERS
+from eventstore.providers.bedrock.shapes import (
+    BLOCKS,
+    GEMINI_MEMBERS,
+    UNREAD,
+)
+from eventstore.providers.bedrock.shown_rules import check_shown, check_shown_strictly
 from eventstore.providers.rules_reader import (
     apply_checks,
     is_list,
@@ -65,7 +70,7 @@ RULES: Final[dict[str, Rule]] = {
         "{detail}",
         (
             "begin with a user message, give call and result the same id of 1 to 64 characters "
-            "of [a-zA-Z0-9_-], and each tool such a name"
+            "of [a-zA-Z0-9_.:-], and each tool a name of 1 to 64 characters of [a-zA-Z0-9_-]"
         ),
     ),
     "BE03**": (
@@ -76,10 +81,7 @@ RULES: Final[dict[str, Rule]] = {
     "BE03*": (
         "strict",
         "{detail}",
-        (
-            "replace every other character than [a-zA-Z0-9_-] in the same way on call and result, "
-            "and send system text as the `system` parameter"
-        ),
+        "send system text as the `system` parameter",
     ),
     "BE04": (
         "hard",
@@ -95,6 +97,19 @@ RULES: Final[dict[str, Rule]] = {
         "strict",
         "{path}: all content must be text if the status is error.",
         "show what an error shows beside its text behind the results",
+    ),
+    "BE07": (
+        "hard",
+        "{detail}",
+        (
+            "give each document a name of its own, of letters, digits, single spaces, hyphens, "
+            "parentheses and square brackets, and a format that Converse knows; send 5 at most"
+        ),
+    ),
+    "BE07*": (
+        "strict",
+        "{detail}",
+        "put the cache point before the document, and let no two names differ in case alone",
     ),
 }
 """Code to level, the service's words and the remedy."""
@@ -114,7 +129,7 @@ _LATE_POINT: Final = (
     "and try again."
 )
 _ID: Final = re.compile(r"[a-zA-Z0-9_.:-]{1,64}")
-_NAME_OR_OLD_ID: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 
 def findings(messages: object) -> Iterator[Finding]:
@@ -184,6 +199,8 @@ def _split_calls(history: History) -> Iterator[Fault]:
             if isinstance(call.key, str) and call.key in former:
                 yield call.place, f"Duplicate toolUseId {listed([call.key])} at {call.path}."
         former |= {call.key for call in turn.calls}
+        if turn.after.path:
+            yield from _open_server_calls(turn)
         for message in turn.messages[:-1]:
             calls = message.paired("toolUse")
             if calls:
@@ -195,6 +212,21 @@ def _split_calls(history: History) -> Iterator[Fault]:
                         f"Ids: {ids}"
                     ),
                 )
+
+
+def _open_server_calls(turn: Turn) -> Iterator[Fault]:
+    """Yield the calls of the service's own that have no result, and results that have no call."""
+    own = [
+        block
+        for message in turn.messages
+        for block in message.blocks
+        if block.kind in ROLE_OF_BLOCK and not block.is_paired
+    ]
+    asked = {block.key for block in own if block.kind == "toolUse"}
+    answered = {block.key for block in own if block.kind == "toolResult"}
+    for block in own:
+        if block.key not in asked & answered:
+            yield block.place, f"{block.path}: a call of the service stands with its result."
 
 
 def _malformed(history: History) -> Iterator[Fault]:
@@ -216,9 +248,8 @@ def _malformed(history: History) -> Iterator[Fault]:
         kinds = {block.kind for block in message.blocks}
         if "document" in kinds and "text" not in kinds:
             yield place, f"{message.path}: A text block must be included when using documents."
-    for block in history.blocks:
-        yield from _malformed_block(block)
-        yield from _misplaced_block(block)
+    for message in history.messages:
+        yield from _malformed_blocks(message.blocks)
     for call in history.calls:
         if not is_object(call.body.get("input")):
             yield (
@@ -229,11 +260,23 @@ def _malformed(history: History) -> Iterator[Fault]:
         yield from _malformed_result(result)
 
 
-def _misplaced_block(block: Block) -> Iterator[Fault]:
+def _malformed_blocks(blocks: list[Block]) -> Iterator[Fault]:
+    for block in blocks:
+        yield from _malformed_block(block)
+        yield from _misplaced_block(block, blocks)
+
+
+def _is_separator(block: Block, blocks: list[Block]) -> bool:
+    """Return whether a blank text parts a document from a cache point, which the service takes."""
+    near = [each.kind for each in blocks[max(block.item - 1, 0) : block.item + 2]]
+    return bool(block.value) and near == ["document", "text", "cachePoint"]
+
+
+def _misplaced_block(block: Block, blocks: list[Block]) -> Iterator[Fault]:
     """Yield what a result may hold, but a message may not."""
     if block.kind == "json":
         yield block.place, f"{block.path}: only a result holds json."
-    if _is_blank_text(block):
+    if _is_blank_text(block) and not _is_separator(block, blocks):
         yield (
             block.place,
             (
@@ -252,7 +295,7 @@ def _malformed_block(block: Block) -> Iterator[Fault]:
         yield block.place, f"{block.path} must be a ContentBlock, but is {quoted(block.raw)}."
     elif block.kind == "text" and not isinstance(block.value, str):
         yield block.place, f"{block.path}.text must be a string, but is {quoted(block.value)}."
-    elif block.kind in GEMINI_MEMBERS:
+    elif block.kind in GEMINI_MEMBERS or block.kind == UNREAD:
         yield block.place, f"Unknown parameter in {block.path}: {block.kind!r}."
     elif len(members_of(block.raw)) > 1:
         yield block.place, f"{block.path} is a union: one of its members must be set, not more."
@@ -328,7 +371,7 @@ def _illegal(history: History) -> Iterator[Fault]:
             )
     for call in history.calls:
         name = call.body.get("name")
-        if not isinstance(name, str) or not _NAME_OR_OLD_ID.fullmatch(name):
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
             yield (
                 f"{call.place}.toolUse.name",
                 (
@@ -338,21 +381,11 @@ def _illegal(history: History) -> Iterator[Fault]:
             )
 
 
-def _newly_legal(history: History) -> Iterator[Fault]:
-    """Check BE03*: no `.` or `:` in ids and no system message: older service models refuse them."""
+def _inner_system(history: History) -> Iterator[Fault]:
+    """Check BE03*: no system message, which older service models refuse."""
     for message in history.messages:
         if message.role == "system" and not _changes_tools(message):
             yield f"{message.place}.role", f"{message.path}.role must be user or assistant."
-    for block in (*history.calls, *history.results):
-        key = block.key
-        if isinstance(key, str) and _ID.fullmatch(key) and not _NAME_OR_OLD_ID.fullmatch(key):
-            yield (
-                f"{block.place}.{block.kind}.toolUseId",
-                (
-                    f"{block.path}.{block.kind}.toolUseId must be of [a-zA-Z0-9_-], "
-                    f"but is {listed([key])}."
-                ),
-            )
 
 
 def _tool_changes(history: History) -> Iterator[Fault]:
@@ -406,9 +439,11 @@ _CHECKS: Final[dict[str, Callable[[History], Iterator[Fault]]]] = {
     "BE02": _malformed,
     "BE02*": _blank_results,
     "BE03": _illegal,
-    "BE03*": _newly_legal,
+    "BE03*": _inner_system,
     "BE03**": _tool_changes,
     "BE04": _cache_points,
     "BE05": _prefill,
     "BE06": _errors_that_show,
+    "BE07": check_shown,
+    "BE07*": check_shown_strictly,
 }

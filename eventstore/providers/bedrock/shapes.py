@@ -11,7 +11,7 @@ import msgspec
 
 from eventstore.providers.shapes import require_data, require_one_of
 
-__all__ = ["BLOCKS", "GEMINI_MEMBERS"]
+__all__ = ["BLOCKS", "FORMATS", "GEMINI_MEMBERS", "MAX_DOCUMENTS", "UNREAD"]
 
 
 class _Source(msgspec.Struct):
@@ -67,6 +67,25 @@ BLOCKS: Final = {
     "cachePoint": _CachePoint,
 }
 """What a block holds under each of its names; the others hold any object."""
+
+FORMATS: Final = {
+    "image": frozenset({"png", "jpeg", "gif", "webp"}),
+    "document": frozenset({"pdf", "csv", "doc", "docx", "xls", "xlsx", "html", "txt", "md"}),
+    "video": frozenset({"mkv", "mov", "mp4", "webm", "flv", "mpeg", "mpg", "wmv", "three_gp"}),
+    "audio": frozenset(
+        {
+            *("mp3", "opus", "wav", "aac", "flac", "mp4", "ogg", "mkv", "mka", "x-aac", "m4a"),
+            *("mpeg", "mpga", "pcm", "webm"),
+        }
+    ),
+}
+"""The formats of what a block shows or plays."""
+
+MAX_DOCUMENTS: Final = 5
+"""How many documents a request may hold."""
+
+UNREAD: Final = "SDK_UNKNOWN_MEMBER"
+"""What botocore makes of a block that is newer than its service model: it has only the name."""
 
 GEMINI_MEMBERS: Final = frozenset(
     {

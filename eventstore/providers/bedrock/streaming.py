@@ -1,8 +1,15 @@
-"""The streams of Bedrock: the events of `converse_stream(...)["stream"]`."""
+"""The streams of Bedrock: the events of `converse_stream(...)["stream"]`.
+
+A block begins with its kind, or its first delta says it. The service's own tools send the content
+of a result piece by piece; a delta of a kind that is not known makes a block of this kind.
+"""
 
 from __future__ import annotations
 
 from eventstore.domain.json_types import JsonObject, JsonValue, is_json_object
+from eventstore.providers.bedrock.reading import as_bytes, is_client_block
+from eventstore.providers.bedrock.shapes import UNREAD
+from eventstore.providers.json_values import members_of
 from eventstore.providers.sdk_objects import plain_event
 from eventstore.providers.streaming import arguments_of
 
@@ -20,6 +27,11 @@ class Response:
     def is_finished(self) -> bool:
         """Whether an event has given the reason for the end."""
         return "stopReason" in self._end
+
+    @property
+    def envelope(self) -> JsonObject:
+        """A response that says nothing."""
+        return {"output": {"message": {"role": self._role, "content": []}}, **self._end}
 
     def add(self, event: object) -> None:
         """Take in an event: an object with one member, which says what it is."""
@@ -59,15 +71,16 @@ class Response:
     def _add_delta(self, index: int, delta: JsonValue) -> None:
         block = self._blocks.setdefault(index, {})
         for kind, more in delta.items() if isinstance(delta, dict) else ():
-            if kind == "text":
-                block["text"] = f"{block.get('text') or ''}{more}"
-            elif kind == "citation":
+            if kind == "citation":
                 held = block.setdefault("citationsContent", {})
                 held["citations"] = [*held.get("citations", ()), more]
-            elif is_json_object(more):
-                _go_on(block.setdefault(kind, {}), more)
-            else:
-                block[kind] = more
+            elif kind == "toolResult":
+                result = block.setdefault(kind, {})
+                result["content"] = _more_content(result.get("content") or [], more)
+            elif kind == "image":
+                _show_more(block.setdefault(kind, {}), more)
+            elif kind != UNREAD or kind not in block:
+                block[kind] = _continued(block.get(kind), more)
 
     def _block(self, index: int) -> JsonObject | None:
         """Return a block as far as it came; None if nothing of it can be kept."""
@@ -76,8 +89,13 @@ class Response:
         call: JsonValue = block.get("toolUse")
         if isinstance(call, dict):
             written = call.get("input", "")
+            if not is_whole and not is_client_block(block, "toolUse"):
+                return None
             given = arguments_of(written or "{}") if is_whole else written
             return {**block, "toolUse": {**call, "input": given}}
+        result: JsonValue = block.get("toolResult")
+        if isinstance(result, dict) and (is_whole or result.get("content")):
+            return {**block, "toolResult": {"content": [], **result}}
         cited: JsonValue = block.get("citationsContent")
         if isinstance(cited, dict):
             text = {"text": block.get("text", "")}
@@ -88,11 +106,40 @@ class Response:
         return block if is_whole or block.get("text") else None
 
 
-def _go_on(held: JsonObject, more: JsonObject) -> None:
-    """Add what a delta brings: texts continue, a signature comes in one piece."""
-    for key, value in more.items():
-        goes_on = isinstance(value, str) and key != "redactedContent"
-        held[key] = f"{held.get(key) or ''}{value}" if goes_on else value
+def _continued(held: JsonValue, more: JsonValue) -> JsonValue:
+    """Return what a delta adds up to: texts and lists go on, a value replaces the one before."""
+    if isinstance(more, str):
+        return f"{held or ''}{more}"
+    if isinstance(more, list):
+        return [*held, *more] if isinstance(held, list) else more
+    if not is_json_object(more):
+        return more
+    known: JsonObject = held if isinstance(held, dict) else {}
+    added = {
+        key: value if key == "redactedContent" else _continued(known.get(key), value)
+        for key, value in more.items()
+    }
+    return {**known, **added}
+
+
+def _more_content(content: list[JsonValue], more: JsonValue) -> list[JsonValue]:
+    """Return the content of a result with what a delta adds: its first text goes on."""
+    first, *others = more if isinstance(more, list) and more else [more]
+    last: JsonValue = content[-1] if content else None
+    if members_of(first).keys() == {"text"} == members_of(last).keys():
+        return [*content[:-1], _continued(last, first), *others]
+    return [*content, first, *others]
+
+
+def _show_more(image: JsonObject, more: JsonValue) -> None:
+    """Add the bytes that a delta brings of an image."""
+    for key, value in members_of(more).items():
+        held: JsonValue = members_of(image.get(key)).get("bytes")
+        brought: JsonValue = members_of(value).get("bytes")
+        if key == "source" and held is not None and brought is not None:
+            image[key] = {**value, "bytes": as_bytes(held) + as_bytes(brought)}
+        else:
+            image[key] = value
 
 
 def _reasoning(thought: JsonObject) -> JsonObject:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Final
 
 from eventstore.domain.json_types import JsonObject, JsonValue
 from eventstore.domain.messages import Document, Image, Part, Text
 from eventstore.domain.own_texts import OPENING
+from eventstore.providers.bedrock.documents import move_cache_points
 from eventstore.providers.bedrock.reading import (
     MAX_NAME,
     NAME,
@@ -16,6 +16,8 @@ from eventstore.providers.bedrock.reading import (
     decoded,
     is_accepted_from,
     is_client_block,
+    is_of_service,
+    is_well_formed_block,
     object_with_bytes,
     parts_of,
     with_bytes,
@@ -120,13 +122,21 @@ def cache_point() -> JsonObject:
 
 
 def limit_cache_points(messages: list[JsonObject]) -> Iterator[Change]:
-    """Take out cache points right after reasoning, and all but the newest 4."""
+    """Take out cache points right after reasoning, and all but the newest 4.
+
+    One behind a document that is no PDF moves before it.
+    """
     left = _MAX_CACHE_POINTS
     dropped = 0
     for message in reversed(messages):
         content: list[JsonObject] = message["content"]
         if not any("cachePoint" in block for block in content):
             continue
+        moved = move_cache_points(content)
+        if moved != content:
+            why = "a cache point may follow no document but a PDF: it stands before it"
+            yield Change("moved", "BE07", why)
+            content = moved
         kept: list[JsonObject] = []
         for place in range(len(content) - 1, -1, -1):
             if "cachePoint" in content[place]:
@@ -187,6 +197,9 @@ def _block(part: Part, changes: list[Change], role: str) -> JsonObject | None:
         return _image_block(part, changes)
     if isinstance(part, Document):
         return _document_block(part, changes)
+    if part.provider == NAME and is_of_service(part.data) and not is_well_formed_block(part.data):
+        changes.append(Change("dropped", "BE02", "a block of the service's own is not whole"))
+        return None
     if part.provider == NAME and is_accepted_from(part.data, role):
         return object_with_bytes(part.data)
     text = foreign_text(part, changes)
@@ -210,36 +223,6 @@ def _document_block(document: Document, changes: list[Change]) -> JsonObject:
         return {"text": described(document)}
     name = document.name or "document"
     return {"document": {"format": "pdf", "name": name, "source": {"bytes": data}}}
-
-
-def name_documents(messages: list[JsonObject], changes: list[Change]) -> None:
-    """Give documents legal and unique names; a legal name that is not in use stays."""
-    used: set[str] = set()
-    for document in (each for message in messages for each in _documents(message["content"])):
-        given = as_text(document.get("name"))
-        plain = " ".join(_UNNAMED.sub(" ", given.removesuffix(".pdf")).split())[:180].rstrip()
-        name = plain = given if _NAME.fullmatch(given) else plain or "document"
-        number = 2
-        while name.casefold() in used:
-            name, number = f"{plain} {number}", number + 1
-        used.add(name.casefold())
-        if name != document.get("name"):
-            why = f"the document {given!r} is {name!r} here"
-            changes.append(Change("re-keyed", "document", why))
-            document["name"] = name
-
-
-def _documents(blocks: list[JsonObject]) -> Iterator[JsonObject]:
-    """Yield the documents in a message, and those in its results."""
-    for block in blocks:
-        if isinstance(block.get("document"), dict):
-            yield block["document"]
-        elif is_client_block(block, "toolResult"):
-            yield from _documents(block["toolResult"]["content"])
-
-
-_NAME = re.compile(r"(?=.{1,200}$)[\w\-()\[\]]+(\s[\w\-()\[\]]+)*", re.ASCII)
-_UNNAMED = re.compile(r"[^\w\-()\[\]]+", re.ASCII)  # characters that a document's name may not have
 
 
 def results_message(turn: Turn, shown: list[tuple[Call, str]], changes: list[Change]) -> JsonObject:

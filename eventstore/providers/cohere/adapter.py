@@ -38,6 +38,7 @@ class CohereAdapter(chat.ChatCompletionsAdapter):
 
     response_members = ResponseMembers(
         finish_reason=(("finish_reason",),),
+        said=(("message",),),
         input=(("usage", "tokens", "input_tokens"),),
         output=(("usage", "tokens", "output_tokens"),),
         cached=(("usage", "cached_tokens"),),

@@ -27,6 +27,11 @@ class Response:
         """Whether an event has given the reason for the end."""
         return self._envelope.get("finish_reason") is not None
 
+    @property
+    def envelope(self) -> JsonObject:
+        """A response that says nothing."""
+        return {**self._envelope, "message": {"role": "assistant"}}
+
     def add(self, event: object) -> None:
         """Take in an event."""
         given = plain_event(event)
@@ -39,7 +44,7 @@ class Response:
             self._envelope["id"] = given.get("id")
         elif kind == "message-end":
             self._envelope |= {
-                key: delta[key] for key in ("finish_reason", "usage") if key in delta
+                key: delta[key] for key in ("finish_reason", "usage", "error") if key in delta
             }
         elif kind == "tool-plan-delta":
             self._plan += message.get("tool_plan") or ""

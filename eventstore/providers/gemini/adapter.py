@@ -89,6 +89,7 @@ class GeminiAdapter(ProviderAdapter):
             ("prompt_feedback", "block_reason"),
             ("promptFeedback", "blockReason"),
         ),
+        said=(("candidates", "content"),),
         input=(
             ("usage_metadata", "prompt_token_count"),
             ("usage_metadata", "tool_use_prompt_token_count"),

@@ -18,6 +18,8 @@ import msgspec
 from eventstore.domain.json_types import JsonObject, JsonValue
 
 _STEPS: Final = re.compile(r"""\.([^.\[\]]+)|\[(\d{1,6})\]|\[['"](.{0,300}?)['"]\]""")
+_MAX_WHOLE: Final = 2**53
+"""Above it a float does not say which whole number was meant."""
 _VALUES: Final = ("stringValue", "numberValue", "boolValue", "nullValue")
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
@@ -64,7 +66,7 @@ def _place(arguments: JsonObject, piece: JsonObject) -> None:
     steps = _steps(path) if isinstance(path, str) else []
     if kind is None or not steps:
         return
-    value: JsonValue = None if kind == "nullValue" else piece[kind]
+    value = _value(kind, piece[kind])
     inner: JsonValue = arguments
     for step, following in pairwise(steps):
         inner = _entered(inner, step, following)
@@ -77,6 +79,15 @@ def _place(arguments: JsonObject, piece: JsonObject) -> None:
         inner[last:] = [
             known + value if isinstance(known, str) and isinstance(value, str) else value
         ]
+
+
+def _value(kind: str, given: JsonValue) -> JsonValue:
+    """Return a value of the JSON that it is of: the SDK has whole numbers as floats."""
+    if kind == "nullValue":
+        return None
+    if isinstance(given, float) and given.is_integer() and abs(given) <= _MAX_WHOLE:
+        return int(given)
+    return given
 
 
 def _entered(held: JsonValue, step: str | int, following: str | int) -> JsonValue:

@@ -14,7 +14,7 @@ from eventstore.providers.adapter_protocol import (
     ResultTest,
 )
 from eventstore.providers.call_arguments import function_call
-from eventstore.providers.gemini.shapes import DATA, MEMBERS, PartShape
+from eventstore.providers.gemini.shapes import ALONE, DATA, LEGAL_NAME, MEMBERS, PartShape
 from eventstore.providers.json_values import as_text
 from eventstore.providers.media import document_of, image_of, plain_image
 from eventstore.providers.model import (
@@ -243,7 +243,8 @@ def _result(part: JsonObject, is_error: ResultTest, is_rejection: ResultTest) ->
     response: JsonValue = fields.get("response")
     well_formed = isinstance(name, str) and bool(name) and isinstance(response, dict)
     well_formed = well_formed and misshapen(part, PartShape) is None
-    well_formed = well_formed and len(part.keys() - _BESIDE_RESPONSES) == 1
+    held = [key for key in part if key not in _BESIDE_DATA and part[key] is not None]
+    well_formed = well_formed and len(held) == 1
     return ParsedResult(
         id_of(fields),
         name if isinstance(name, str) and name else None,
@@ -255,7 +256,7 @@ def _result(part: JsonObject, is_error: ResultTest, is_rejection: ResultTest) ->
     )
 
 
-_BESIDE_RESPONSES = {*SIGNATURE, "partMetadata", "part_metadata"}
+_BESIDE_DATA = MEMBERS - _DATUM_OF.keys()
 
 
 def result_text(response: JsonValue, parts: JsonValue) -> str:
@@ -280,12 +281,17 @@ def _is_error_response(response: JsonValue) -> bool:
     return isinstance(response, dict) and response.keys() == {"error"} and bool(response["error"])
 
 
+def _is_dropped(part: JsonObject, args: JsonValue) -> bool:
+    """Return whether args are null in the spelling of the SDK, which does not send what is null."""
+    return args is None and CALL[1] in part
+
+
 def is_well_formed_part(part: JsonValue) -> TypeGuard[JsonObject]:
     """Return whether a part may go back as it is."""
     if not isinstance(part, dict) or _in_own_shape(part) != [part]:
         return False
     if all(part[key] is None for key in part if key in _DATUM_OF):
-        return False
+        return bool(part) and part.keys() <= ALONE
     if misshapen(part, PartShape) is not None:
         return False
     call = member(part, CALL)
@@ -294,6 +300,6 @@ def is_well_formed_part(part: JsonValue) -> TypeGuard[JsonObject]:
     return (
         isinstance(call, dict)
         and isinstance(call.get("name"), str)
-        and bool(call["name"])
-        and isinstance(call.get("args", {}), dict | None)
+        and LEGAL_NAME.fullmatch(call["name"]) is not None
+        and (isinstance(call.get("args", {}), dict) or _is_dropped(part, call["args"]))
     )

@@ -5,7 +5,7 @@ Keys are read as the REST interface writes them (`functionCall`) and as the SDK 
 role: a content with a functionCall part is a call content, one with a functionResponse part
 answers. The API was seen to take the responses to one call content from several contents in a row;
 older models want them in one, which is GE01 with a star. It was also seen to take calls from
-several contents in a row, which is GE03 with a star.
+several contents in a row, where ids or signatures say which are which: that is GE03 with a star.
 
 Gemini 3 and later sign what they write, and refuse unsigned calls: where a history has a signature,
 the calls of its current turn need theirs. Where it has none, older models made it, which take it as
@@ -16,15 +16,17 @@ calls that share an id, GE05 calls and responses that are not objects, GE07 cont
 are not objects, parts with members of another API or with more than one datum, calls that the user
 makes, responses that the model gives, and a `text` of another type.
 
-The reference accepts a content without a role where it is the only one.
+The reference accepts a content without a role where it is the only one, and null for the args of a
+call: Vertex asks for the role, which is GE07 with a star, and null is GE05 with a star.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from eventstore.providers.gemini.shapes import DATA, MEMBERS, PartShape
+from eventstore.providers.gemini.shapes import ALONE, DATA, LEGAL_NAME, MEMBERS, PartShape
 from eventstore.providers.rules_reader import (
     Members,
     apply_checks,
@@ -100,6 +102,11 @@ RULES: Final[dict[str, Rule]] = {
         "Invalid value at '{place}': {detail}",
         "name the function, and send its args and its response as objects; wrap any other value",
     ),
+    "GE05*": (
+        "strict",
+        "Invalid value at '{place}': {detail}",
+        "send the args as an object, or leave them out",
+    ),
     "GE06": (
         "strict",
         (
@@ -118,6 +125,11 @@ RULES: Final[dict[str, Rule]] = {
             "send every content with role user or model and at least one part, each part with one "
             "datum and the members that the API knows; calls are the model's, responses the user's"
         ),
+    ),
+    "GE07*": (
+        "strict",
+        "{place}: Please use a valid role: user, model.",
+        "send every content with role user or model",
     ),
     "GE08": (
         "strict",
@@ -259,18 +271,31 @@ def _responses_without_calls(contents: list[_Content]) -> Iterator[Fault]:
 
 
 def _misplaced_calls(contents: list[_Content]) -> Iterator[Fault]:
-    """Check GE03: a content with calls directly follows a user content, or one with responses."""
+    """Check GE03: a content with calls directly follows a user content, or one with responses.
+
+    It may follow other calls where ids or signatures say which are which.
+    """
     for before, content in zip([None, *contents], contents, strict=False):
         goes_on = before is not None and before.role == "model" and not before.responses
-        if content.calls and (before is None or (goes_on and not before.calls)):
+        if content.calls and (
+            before is None or (goes_on and not (before.calls and _is_marked(before, content)))
+        ):
             yield content.place, ""
+
+
+def _is_marked(before: _Content, content: _Content) -> bool:
+    return any(
+        part.is_signed or _text(members_of(part.call).get("id"))
+        for part in (*before.calls, *content.calls)
+    )
 
 
 def _calls_in_a_row(contents: list[_Content]) -> Iterator[Fault]:
     """Check GE03*: calls that no response separates are made in one content."""
     for turn in _turns(contents):
-        for content in turn.call_contents[1:]:
-            yield content.place, ""
+        for before, content in pairwise(turn.call_contents):
+            if _is_marked(before, content):
+                yield content.place, ""
 
 
 def _mismatched(contents: list[_Content]) -> Iterator[Fault]:
@@ -328,11 +353,20 @@ def _untyped(contents: list[_Content]) -> Iterator[Fault]:
                 yield from _untyped_members(place, part.response, "response", required=True)
 
 
+def _null_args(contents: list[_Content]) -> Iterator[Fault]:
+    """Check GE05*: the args of a call are not null; the SDK, in its spelling, does not send it."""
+    for content in contents:
+        for part in content.calls:
+            body = members_of(members_of(part.raw).get("functionCall"))
+            if "args" in body and body["args"] is None:
+                yield f"{part.place}.functionCall.args", "expected an object, but got null"
+
+
 def _untyped_members(place: str, body: object, key: str, *, required: bool) -> Iterator[Fault]:
     if not is_object(body):
         yield place, f"expected an object, but got {quoted(body)}"
         return
-    if _text(body.get("name")) is None:
+    if not LEGAL_NAME.fullmatch(_text(body.get("name")) or ""):
         yield f"{place}.name", f"expected a function name, but got {quoted(body.get('name'))}"
     value = body.get(key)
     if not is_object(value) and (required or value is not None):
@@ -375,6 +409,13 @@ def _malformed(contents: list[_Content]) -> Iterator[Fault]:
                 yield f"{part.place}.functionResponse", "only the user gives responses"
 
 
+def _without_role(contents: list[_Content]) -> Iterator[Fault]:
+    """Check GE07*: a content has a role, even where it is the only one, as Vertex wants it."""
+    for content in contents:
+        if len(contents) == 1 and is_object(content.raw) and content.role is None:
+            yield f"{content.place}.role", ""
+
+
 def _malformed_part(part: _Part) -> Iterator[Fault]:
     if not is_object(part.raw):
         yield part.place, f"expected an object, but got {quoted(part.raw)}"
@@ -384,7 +425,7 @@ def _malformed_part(part: _Part) -> Iterator[Fault]:
     data = [rest for rest, sdk in DATA if rest in held or sdk in held]
     if unknown:
         yield part.place, f"Unknown name {quoted(unknown[0])}: Cannot find field."
-    elif not data:
+    elif not data and not (held and held <= ALONE):
         yield part.place, "required oneof field 'data' must have one initialized field"
     elif len(data) > 1:
         yield part.place, f"oneof field 'data' is already set. Cannot set '{data[1]}'"
@@ -407,7 +448,9 @@ _CHECKS: Final[dict[str, Callable[[list[_Content]], Iterator[Fault]]]] = {
     "GE03*": _calls_in_a_row,
     "GE04": _mismatched,
     "GE05": _untyped,
+    "GE05*": _null_args,
     "GE06": _unsigned,
     "GE07": _malformed,
+    "GE07*": _without_role,
     "GE08": _mixed,
 }

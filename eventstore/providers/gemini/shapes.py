@@ -6,6 +6,7 @@ the types of google-genai.
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final
 
 import msgspec
@@ -13,7 +14,10 @@ import msgspec
 from eventstore.providers.rules_reader import members_of
 from eventstore.providers.shapes import require_data
 
-__all__ = ["DATA", "MEMBERS", "UNSIGNED", "PartShape"]
+__all__ = ["ALONE", "DATA", "LEGAL_NAME", "MEMBERS", "UNSIGNED", "PartShape"]
+
+LEGAL_NAME: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_.:-]{0,127}")
+"""The names of functions."""
 
 UNSIGNED: Final = "skip_thought_signature_validator"
 """What Google documents for a call whose thought signature is not known."""
@@ -44,8 +48,20 @@ class _File(msgspec.Struct, rename="camel"):
 class _ResponsePart(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     inline_data: _Blob | None = None
     file_data: _File | None = None
+    audio_metadata: Any = None
+    document_metadata: Any = None
+    media_processing: Any = None
+    media_resolution: Any = None
+    spreadsheet_metadata: Any = None
+    video_metadata: Any = None
     spelled_data: _Blob | None = msgspec.field(default=None, name="inline_data")
     spelled_file: _File | None = msgspec.field(default=None, name="file_data")
+    spelled_audio: Any = msgspec.field(default=None, name="audio_metadata")
+    spelled_document: Any = msgspec.field(default=None, name="document_metadata")
+    spelled_processing: Any = msgspec.field(default=None, name="media_processing")
+    spelled_resolution: Any = msgspec.field(default=None, name="media_resolution")
+    spelled_spreadsheet: Any = msgspec.field(default=None, name="spreadsheet_metadata")
+    spelled_video: Any = msgspec.field(default=None, name="video_metadata")
 
 
 class _Response(msgspec.Struct):
@@ -101,9 +117,19 @@ class PartShape(msgspec.Struct, rename="camel"):
         for signature in (self.thought_signature, self.spelled_signature):
             if signature is not None:
                 require_data(signature, "thoughtSignature")
+                _require_base64(signature)
         for call in (self.function_call, self.spelled_call):  # GE05 names one that is not an object
             if not isinstance(members_of(call).get("id"), str | None):
                 raise TypeError("Expected `str | null` in `functionCall.id`")
+
+
+def _require_base64(signature: object) -> None:
+    """Raise ValueError if a text has characters that base64 of neither alphabet has."""
+    if isinstance(signature, str) and not _BASE64.fullmatch(signature):
+        raise ValueError("Base64 decoding failed for `thoughtSignature`")
+
+
+_BASE64: Final = re.compile(r"[a-zA-Z0-9+/_-]*={0,2}")
 
 
 DATA: Final = (
@@ -130,3 +156,5 @@ MEMBERS: Final = frozenset(
     }
 )
 """All members of a part."""
+ALONE: Final = frozenset({"videoMetadata", "video_metadata"})
+"""Members that were seen to be taken in a part without a datum, behind the video."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from eventstore.domain.json_types import JsonObject, JsonValue
 from eventstore.providers.gemini.partial_arguments import PartialArguments
+from eventstore.providers.responses import refuse_further
 from eventstore.providers.sdk_objects import plain_event
 
 _SIGNATURES = ("thoughtSignature", "thought_signature")
@@ -27,8 +28,15 @@ class Response:
 
     @property
     def is_finished(self) -> bool:
-        """Whether a chunk has given the reason for the end."""
+        """Whether a chunk has given the reason for the end, or none has a candidate."""
+        if not self._candidate and not self._parts:
+            return bool(self._envelope)
         return any(self._candidate.get(key) is not None for key in _REASONS)
+
+    @property
+    def envelope(self) -> JsonObject:
+        """A response that says nothing."""
+        return {**self._envelope, "candidates": [self._candidate] if self._candidate else []}
 
     def add(self, event: object) -> None:
         """Take in a chunk."""
@@ -36,8 +44,9 @@ class Response:
         candidates: JsonValue = chunk.pop("candidates", None)
         self._envelope |= chunk
         for candidate in candidates if isinstance(candidates, list) else ():
-            if not isinstance(candidate, dict) or candidate.get("index"):
+            if not isinstance(candidate, dict):
                 continue
+            refuse_further("candidates", candidate.get("index"))
             content: JsonValue = candidate.pop("content", None)
             self._candidate |= candidate
             parts: JsonValue = content.get("parts") if isinstance(content, dict) else None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 from eventstore.domain.json_types import JsonObject, JsonValue
@@ -22,8 +21,8 @@ from eventstore.providers.gemini.reading import (
     object_member,
     parts_of,
 )
-from eventstore.providers.gemini.shapes import UNSIGNED
-from eventstore.providers.identifiers import tool_name
+from eventstore.providers.gemini.shapes import LEGAL_NAME, UNSIGNED
+from eventstore.providers.identifiers import sanitized
 from eventstore.providers.json_values import copy, native_part
 from eventstore.providers.media_of_results import media_turns
 from eventstore.providers.model import (
@@ -36,7 +35,6 @@ from eventstore.providers.results_message import results_message_for
 
 BLOCKS: Final = "parts"
 _MAX_NAME: Final = 64
-_LEGAL_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}")
 
 
 PORTABLE = {"text", "thought", *CALL, *RESPONSE}
@@ -142,7 +140,7 @@ def _mended(
     made: Made = []
     calls = iter(zip(turn.calls, given, strict=True))
     whole = True
-    for part in parts:
+    for part in map(_without_nulls, parts):
         if not has_member(part, CALL):
             found += [part] if is_well_formed_part(part) else _parts(tuple(parts_of(part)), changes)
             continue
@@ -169,6 +167,15 @@ def _mended(
     return {"role": "model", "parts": found}, made
 
 
+def _without_nulls(part: JsonValue) -> JsonValue:
+    """Return a part with a call, without what is null in the call."""
+    body = member(part, CALL)
+    if not isinstance(part, dict) or not isinstance(body, dict) or None not in body.values():
+        return part
+    call = {key: value for key, value in body.items() if value is not None}
+    return {key: call if value is body else value for key, value in part.items()}
+
+
 def _sign(made: Made, turn: Turn, changes: list[Change]) -> None:
     """Give the first call of a content the placeholder signature where it has none."""
     if made and not member(made[0][1], SIGNATURE):
@@ -192,9 +199,13 @@ def _new_call(call: Call, name: str, changes: list[Change]) -> JsonObject:
 
 
 def _name(call: Call, changes: list[Change]) -> str:
-    if _LEGAL_NAME.fullmatch(call.name):
+    """Return a name that Gemini takes: it begins with a letter or an underscore."""
+    if LEGAL_NAME.fullmatch(call.name):
         return call.name
-    return tool_name(call, _MAX_NAME, changes)
+    name = sanitized(call.name, _MAX_NAME - 1) if call.name else "unnamed_tool"
+    name = name if LEGAL_NAME.fullmatch(name) else f"_{name}"
+    changes.append(Change("re-keyed", "name", f"tool {call.name!r} is {name!r} here", call.id))
+    return name
 
 
 def response_for(call: Call, name: str, call_id: str | None) -> JsonObject:

@@ -1,14 +1,16 @@
 """Mistral: message lists in, `{"messages": [...]}` out.
 
-Like OpenAI Chat Completions, but for its ids (9 letters and digits), chunks of content (thinking
-among them), arguments that may be objects, and its order: system messages come before the
-assistant's, the assistant speaks between results and the user, and the last message is the user's,
-a result, or a prefix for the model to continue.
+Like OpenAI Chat Completions, but for chunks of content (thinking among them), arguments that may be
+objects, and its order: system messages come before the assistant's, the assistant speaks between
+results and the user, and the last message is the user's, a result, or a prefix for the model to
+continue. A member that the API does not know is left out. An id of its own goes back as it is;
+another becomes 9 letters and digits, which older models ask for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
+from functools import partial
 from typing import Final
 
 from eventstore.domain.json_types import JsonObject, JsonValue
@@ -16,10 +18,12 @@ from eventstore.domain.messages import Document, Image, Part
 from eventstore.domain.own_texts import OPENING, RECEIVED
 from eventstore.providers import chat_completions as chat
 from eventstore.providers.adapter_protocol import ResponseMembers
+from eventstore.providers.client_members import ClientMembers
 from eventstore.providers.identifiers import call_ids, nine_characters, sanitized
 from eventstore.providers.json_values import copy, members_of
 from eventstore.providers.media import Audio, document_of, image_of, url_of
 from eventstore.providers.media_of_results import without_media
+from eventstore.providers.mistral.members import drop_unknown_members
 from eventstore.providers.mistral.shapes import Calls, Message, System
 from eventstore.providers.model import Change, Turn
 from eventstore.providers.parts_as_text import plain_text
@@ -39,8 +43,10 @@ class MistralAdapter(chat.ChatCompletionsAdapter):
     image_details = frozenset({"auto", "low", "high"})
     portable_members = (_OWN_MEMBERS | {"name", "is_error"}) - {"prefix"}
 
+    client_members = ClientMembers(added=frozenset({"parsed"}))
     response_members = ResponseMembers(
         finish_reason=(("choices", "finish_reason"), ("finish_reason",)),
+        said=(("choices", "message"),),
         input=(("usage", "prompt_tokens"),),
         output=(("usage", "completion_tokens"),),
         cached=(("usage", "prompt_tokens_details", "cached_tokens"),),
@@ -94,8 +100,25 @@ class MistralAdapter(chat.ChatCompletionsAdapter):
         return tuple(self.parse_parts(native))
 
     def request_ids(self, turns: Sequence[Turn], changes: list[Change]) -> list[list[str]]:
-        """Return ids of 9 letters and digits, different within a turn."""
-        return call_ids(turns, _MAX_ID, changes, per_turn=True, sanitizer=nine_characters)
+        """Return Mistral's own ids, and others of 9 letters and digits; they differ in a turn."""
+        ids: list[list[str]] = []
+        for turn in turns:
+            own = {call.provider_id for call in turn.calls} if turn.provider == self.name else ()
+            legal = partial(_legal_id, own)
+            ids += call_ids([turn], _MAX_ID, changes, per_turn=True, sanitizer=legal)
+        return ids
+
+    def _add_turns(
+        self,
+        messages: list[JsonObject],
+        turns: Sequence[Turn],
+        ids: Sequence[list[str]],
+        changes: list[Change],
+    ) -> None:
+        begun = len(messages)
+        super()._add_turns(messages, turns, ids, changes)
+        for message in messages[begun:]:
+            drop_unknown_members(message, changes)
 
     def render_turn(
         self,
@@ -196,6 +219,10 @@ def _is_name(name: object) -> bool:
 
 
 # writing
+
+
+def _legal_id(own: Container[str | None], text: str, most: int) -> str:
+    return text if text in own else nine_characters(text, most)
 
 
 def _begin_with_user(messages: list[JsonObject], changes: list[Change]) -> None:

@@ -1,10 +1,11 @@
-"""The rules of Mistral, MI01 to MI03.
+"""The rules of Mistral, MI01 to MI04.
 
 A star after a code marks the part of the rule that only some refuse: older models, or a literal
 reading of the documentation. A fault without a row of its own in the table is reported under the
 nearest one:
 
-- MI01 also covers the names of functions;
+- MI01 also covers the names of functions. The tokenizers v3 to v11 of older models ask for ids of 9
+  letters and digits, which is MI01 with a star, a rule of these models alone;
 - MI02 also covers `tool_calls` and calls of a wrong type, and calls in the first message, whose
   results the API does not count;
 - MI03 also covers the order of roles, roles that do not exist, a prefix before the last message,
@@ -22,15 +23,27 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from eventstore.providers.chat_rules_reader import CallId, ChatHistory, ChatMessage, ChatTurn
-from eventstore.providers.mistral.shapes import Calls, Message, System
+from eventstore.providers.mistral.shapes import (
+    CALL_MEMBERS,
+    CHUNK_MEMBERS,
+    FUNCTION_MEMBERS,
+    IMAGE_MEMBERS,
+    MEMBERS,
+    Calls,
+    Message,
+    System,
+)
 from eventstore.providers.rules_reader import (
+    Members,
     apply_checks,
     is_list,
     is_object,
+    list_or_empty,
     members_of,
     quoted,
     readable,
     repeated,
+    text_or_none,
 )
 from eventstore.providers.shapes import misshapen_message
 
@@ -49,8 +62,8 @@ RULES: Final[dict[str, Rule]] = {
         "hard",
         "{place}: {detail}",
         (
-            "give call and result the same id of 9 letters and digits, and each function a name of "
-            "1 to 64 characters of [a-zA-Z0-9_-]"
+            "give call and result the same id, and each function a name of 1 to 64 characters of "
+            "[a-zA-Z0-9_-]"
         ),
     ),
     "MI02": (
@@ -82,12 +95,17 @@ RULES: Final[dict[str, Rule]] = {
             "between results and the user"
         ),
     ),
+    "MI04": (
+        "hard",
+        "{place}: Extra inputs are not permitted",
+        "leave the member out",
+    ),
 }
 """Code to level, the API's words and the remedy."""
 
 _ROLES: Final = frozenset({"system", "user", "assistant", "tool"})
-_ID: Final = re.compile(r"[a-zA-Z0-9]{9}")
 _NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_NO_ID: Final = "null"  # what the SDK writes for a call without an id
 _NOT_THE_SAME_NUMBER: Final = "Not the same number of function calls and responses"
 
 
@@ -100,14 +118,10 @@ def findings(messages: object) -> Iterator[Finding]:
 
 
 def _illegal_ids(history: ChatHistory) -> Iterator[Fault]:
-    """Check MI01: ids are 9 letters and digits, and the names of functions are legal."""
+    """Check MI01: there are ids, and the names of functions are legal."""
     for each in history.ids:
-        if not isinstance(each.value, str) or not _ID.fullmatch(each.value):
-            shown = readable(each.value)
-            yield (
-                each.place,
-                f"Tool call id was {shown} but must be a-z, A-Z, 0-9, with a length of 9.",
-            )
+        if not isinstance(each.value, str) or each.value in ("", _NO_ID):
+            yield each.place, f"Tool call id was {readable(each.value)} but has to be defined."
     for place, name in _named(history):
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             yield (
@@ -226,10 +240,45 @@ def _empty_or_sudden(history: ChatHistory) -> Iterator[Fault]:
             yield message.place, "Expected last role User or Tool for serving but got system"
 
 
+def _unknown_members(history: ChatHistory) -> Iterator[Fault]:
+    """Check MI04: messages, their calls and chunks have no member that the API does not know."""
+    for message in history.messages:
+        known = MEMBERS.get(message.role)
+        if known is not None and not message.body.keys() <= known:
+            yield from _extra(message.place, message.body, known)
+        content = message.body.get("content")
+        if is_list(content):
+            yield from _extra_of_chunks(f"{message.place}.content", content)
+        for number, call in message.calls:
+            function = members_of(call.get("function"))
+            if not (call.keys() <= CALL_MEMBERS and function.keys() <= FUNCTION_MEMBERS):
+                place = f"{message.place}.tool_calls[{number}]"
+                yield from _extra(place, call, CALL_MEMBERS)
+                yield from _extra(f"{place}.function", function, FUNCTION_MEMBERS)
+
+
+def _extra_of_chunks(place: str, content: object) -> Iterator[Fault]:
+    for index, given in enumerate(list_or_empty(content)):
+        chunk = members_of(given)
+        kind = text_or_none(chunk.get("type"))
+        if kind in CHUNK_MEMBERS:
+            yield from _extra(f"{place}[{index}]", chunk, CHUNK_MEMBERS[kind])
+            image = members_of(chunk.get("image_url"))
+            yield from _extra(f"{place}[{index}].image_url", image, IMAGE_MEMBERS)
+            yield from _extra_of_chunks(f"{place}[{index}].thinking", chunk.get("thinking"))
+
+
+def _extra(place: str, body: Members, known: frozenset[str]) -> Iterator[Fault]:
+    for key in body:
+        if key not in known:
+            yield f"{place}.{readable(key)}", ""
+
+
 _CHECKS: Final[dict[str, Callable[[ChatHistory], Iterator[Fault]]]] = {
     "MI01": _illegal_ids,
     "MI02": _unpaired,
     "MI02*": _leading_calls,
     "MI03": _misplaced,
     "MI03*": _empty_or_sudden,
+    "MI04": _unknown_members,
 }

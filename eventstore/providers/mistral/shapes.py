@@ -6,11 +6,44 @@ are not known are taken, but not from the system.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from collections.abc import Mapping
+from typing import Any, Final, Literal
 
 import msgspec
 
-__all__ = ["Calls", "Message", "System"]
+__all__ = [
+    "CALL_MEMBERS",
+    "CHUNK_MEMBERS",
+    "FUNCTION_MEMBERS",
+    "IMAGE_MEMBERS",
+    "MEMBERS",
+    "Calls",
+    "Message",
+    "System",
+]
+
+MEMBERS: Final[Mapping[object, frozenset[str]]] = {
+    "assistant": frozenset({"role", "content", "tool_calls", "prefix"}),
+    "system": frozenset({"role", "content"}),
+    "tool": frozenset({"role", "content", "tool_call_id", "name"}),
+    "user": frozenset({"role", "content"}),
+}
+"""The members of a message of each role: the API refuses any other."""
+CALL_MEMBERS: Final = frozenset({"id", "type", "function", "index"})
+FUNCTION_MEMBERS: Final = frozenset({"name", "arguments"})
+CHUNK_MEMBERS: Final[Mapping[object, frozenset[str]]] = {
+    "document_url": frozenset({"type", "document_url", "document_name"}),
+    "file": frozenset({"type", "file_id"}),
+    "image_url": frozenset({"type", "image_url"}),
+    "input_audio": frozenset({"type", "input_audio"}),
+    "reference": frozenset({"type", "reference_ids"}),
+    "resource": frozenset({"type", "uri", "content"}),
+    "resource_link": frozenset({"type", "uri", "metadata"}),
+    "text": frozenset({"type", "text"}),
+    "thinking": frozenset({"type", "thinking", "signature", "closed"}),
+}
+"""The members of a chunk of each type; of a type that is not known, any."""
+IMAGE_MEMBERS: Final = frozenset({"url", "detail"})
 
 
 class _Chunk(msgspec.Struct, frozen=True):

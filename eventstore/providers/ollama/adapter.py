@@ -44,6 +44,7 @@ class OllamaAdapter(chat.ChatCompletionsAdapter):
 
     response_members = ResponseMembers(
         finish_reason=(("done_reason",),),
+        said=(("message",),),
         input=(("prompt_eval_count",),),
         output=(("eval_count",),),
     )

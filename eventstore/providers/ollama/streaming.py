@@ -21,6 +21,11 @@ class Response:
         """Whether the last chunk came."""
         return self._envelope.get("done") is True
 
+    @property
+    def envelope(self) -> JsonObject:
+        """A response that says nothing."""
+        return {**self._envelope, "message": self._message}
+
     def add(self, event: object) -> None:
         """Take in a chunk."""
         chunk = plain_event(event)

@@ -19,6 +19,7 @@ from eventstore.domain.nesting import nests_too_deeply
 from eventstore.providers import chat_completions as chat
 from eventstore.providers.adapter_protocol import FormatSignature, ResponseMembers, ResultTest
 from eventstore.providers.call_arguments import function_call
+from eventstore.providers.client_members import ClientMembers
 from eventstore.providers.identifiers import call_ids, sanitized, shortened, tool_name
 from eventstore.providers.json_values import as_text, copy, copy_json, members_of
 from eventstore.providers.kept_messages import KeptMessages
@@ -33,7 +34,7 @@ from eventstore.providers.model import (
     Rendered,
     Turn,
 )
-from eventstore.providers.openai.shapes import PARTS
+from eventstore.providers.openai.shapes import CLIENT_CALL_MEMBERS, CLIENT_MEMBERS, PARTS
 from eventstore.providers.parts_as_text import described, part_label
 
 _MAX_ID: Final = 40
@@ -81,8 +82,10 @@ class OpenAIAdapter(chat.ChatCompletionsAdapter):
     )
     portable_members = _OWN_MEMBERS | _BESIDE_CONTENT | {"is_error"}
 
+    client_members = ClientMembers(added=CLIENT_MEMBERS, added_to_calls=CLIENT_CALL_MEMBERS)
     response_members = ResponseMembers(
         finish_reason=(("choices", "finish_reason"), ("finish_reason",)),
+        said=(("choices", "message"),),
         input=(("usage", "prompt_tokens"),),
         output=(("usage", "completion_tokens"),),
         cached=(("usage", "prompt_tokens_details", "cached_tokens"),),

@@ -1,4 +1,4 @@
-"""The rules of OpenAI Chat Completions, OA01 to OA13.
+"""The rules of OpenAI Chat Completions, OA01 to OA13, and OA20.
 
 A fault without a row of its own in the table is reported under the nearest one:
 
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import msgspec
 
 from eventstore.providers.chat_rules_reader import ChatHistory, ChatMessage
-from eventstore.providers.openai.shapes import PARTS
+from eventstore.providers.openai.shapes import CLIENT_CALL_MEMBERS, CLIENT_MEMBERS, PARTS
 from eventstore.providers.rules_reader import (
     Members,
     apply_checks,
@@ -131,6 +131,16 @@ RULES: Final[dict[str, Rule]] = {
             "'user', 'assistant', 'tool', and 'function'."
         ),
         "give each message one of these roles, or leave it out",
+    ),
+    "OA20": (
+        "hard",
+        "Unknown parameter: '{place}'.",
+        "leave out what the client has parsed: the provider neither wrote it nor takes it",
+    ),
+    "OA20*": (
+        "strict",
+        "Unknown parameter: '{place}'.",
+        "leave out the place that a call had in its stream",
     ),
 }
 """Code to level, the API's words and the remedy."""
@@ -354,6 +364,24 @@ def _unknown_roles(history: _History) -> Iterator[Fault]:
             yield f"{message.place}.role", quoted(raw.get("role"))
 
 
+def _clients_members(history: _History) -> Iterator[Fault]:
+    """Check OA20: no message and no call has a member that the client has parsed."""
+    holders: list[ChatMessage | _Invocation] = [*history.assistants, *history.invocations]
+    for each in holders:
+        for member in CLIENT_MEMBERS:
+            if member in each.body:
+                yield f"{each.place}.{member}", ""
+
+
+def _places_in_streams(history: _History) -> Iterator[Fault]:
+    """Check OA20*: no call has the place that it had in its stream."""
+    for message in history.assistants:
+        for number, call in message.calls:
+            for member in CLIENT_CALL_MEMBERS:
+                if member in call:
+                    yield f"{message.place}.tool_calls[{number}].{member}", ""
+
+
 _CHECKS: Final[dict[str, Callable[[_History], Iterator[Fault]]]] = {
     "OA01": _unanswered_calls,
     "OA02": _results_without_calls,
@@ -368,4 +396,6 @@ _CHECKS: Final[dict[str, Callable[[_History], Iterator[Fault]]]] = {
     "OA11": _empty_assistants,
     "OA12": _missing_content,
     "OA13": _unknown_roles,
+    "OA20": _clients_members,
+    "OA20*": _places_in_streams,
 }

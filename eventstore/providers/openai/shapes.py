@@ -1,4 +1,4 @@
-"""The types of the parts that a message of Chat Completions holds, by its role.
+"""What a message of Chat Completions holds: its parts, by its role, and what its client adds.
 
 Source: the API's refusals, and the reference. Compatible servers take the video of a user.
 """
@@ -7,7 +7,12 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["PARTS"]
+__all__ = ["CLIENT_CALL_MEMBERS", "CLIENT_MEMBERS", "PARTS"]
+
+CLIENT_MEMBERS: Final = frozenset({"parsed", "parsed_arguments"})
+"""What the client parses of a text, or of the arguments of a call."""
+CLIENT_CALL_MEMBERS: Final = frozenset({"index"})
+"""What the client has in a call that was streamed: its place."""
 
 PARTS: Final = {
     "system": ("text",),

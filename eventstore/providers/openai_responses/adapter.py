@@ -18,6 +18,7 @@ from eventstore.providers.adapter_protocol import (
     ResponseMembers,
     ResultTest,
 )
+from eventstore.providers.client_members import ClientMembers
 from eventstore.providers.identifiers import call_ids, shortened
 from eventstore.providers.json_values import as_text, copy, other_members
 from eventstore.providers.model import (
@@ -30,6 +31,7 @@ from eventstore.providers.model import (
     Turn,
     visible_turns,
 )
+from eventstore.providers.openai_responses.client_items import Calls, screenshot_of
 from eventstore.providers.openai_responses.reading import (
     NAME,
     is_call_item,
@@ -38,13 +40,21 @@ from eventstore.providers.openai_responses.reading import (
     parts_of,
     shown_media,
 )
+from eventstore.providers.openai_responses.settling import drop_lost_callers, settled
+from eventstore.providers.openai_responses.shapes import (
+    CALL_OF,
+    CLIENT_MEMBERS,
+    RENAMED,
+    TEXT_OUTPUTS,
+)
 from eventstore.providers.openai_responses.writing import (
     PORTABLE,
     add_turn,
     each_once,
+    is_portable,
+    kept_output,
     messages_for,
-    output_for,
-    settled,
+    text_output,
 )
 from eventstore.providers.server_kept_calls import inline_server_call
 from eventstore.providers.tool_definition import ToolDefinition
@@ -59,13 +69,12 @@ class OpenAIResponsesAdapter(ProviderAdapter):
     list_key = "input"
     keeps_server_calls = True
     image_details = frozenset({"auto", "low", "high", "original"})
-    signature = FormatSignature(
-        call_types=("function_call", "custom_tool_call"),
-        result_types=("function_call_output", "custom_tool_call_output"),
-    )
+    signature = FormatSignature(call_types=tuple(CALL_OF.values()), result_types=tuple(CALL_OF))
 
+    client_members = ClientMembers(added=CLIENT_MEMBERS, renamed=RENAMED)
     response_members = ResponseMembers(
         finish_reason=(("incomplete_details", "reason"), ("status",)),
+        said=(("output",),),
         input=(("usage", "input_tokens"),),
         output=(("usage", "output_tokens"),),
         cached=(("usage", "input_tokens_details", "cached_tokens"),),
@@ -76,6 +85,15 @@ class OpenAIResponsesAdapter(ProviderAdapter):
         self, messages: Iterable[object], is_error: ResultTest, is_rejection: ResultTest
     ) -> Iterator[ParsedItem]:
         """Yield the items of messages, taking one message after the other."""
+        yield from self._parsed(messages, is_error, is_rejection, Calls())
+
+    def _parsed(
+        self,
+        messages: Iterable[object],
+        is_error: ResultTest,
+        is_rejection: ResultTest,
+        calls: Calls,
+    ) -> Iterator[ParsedItem]:
         for message in messages:
             if isinstance(message, str):
                 native = {"role": "user", "content": message}
@@ -84,9 +102,10 @@ class OpenAIResponsesAdapter(ProviderAdapter):
             elif is_json_object(message):
                 output: JsonValue = message.get("output")
                 if isinstance(output, list) and "call_id" not in message:
-                    yield from self.parse(output, is_error, is_rejection)
+                    yield from self._parsed(output, is_error, is_rejection, calls)
                 else:
-                    yield from parsed_items(message, is_error, is_rejection)
+                    calls.note(message)
+                    yield from parsed_items(message, is_error, is_rejection, calls)
             elif message is not None:
                 yield ParsedMessage("user", (Text(as_text(message)),))
 
@@ -119,6 +138,7 @@ class OpenAIResponsesAdapter(ProviderAdapter):
                 if own and turn.server_call is not None:
                     changes.append(inline_server_call(turn.server_call))
                 items += messages_for(turn.role, turn.parts, changes)
+        drop_lost_callers(items, turns, changes)
         return Rendered({"input": settled(items, changes)}, changes)
 
     def tool_definition(self, tool: ToolDefinition) -> JsonObject:
@@ -129,14 +149,14 @@ class OpenAIResponsesAdapter(ProviderAdapter):
         return {"type": "function", **tool.with_schema_as("parameters"), "strict": False}
 
     def render_result(self, call: Call, call_id: str) -> JsonObject:
-        """Return the item that answers `call`."""
-        return output_for(call, call_id)
+        """Return the item that answers `call`: a function's output where none is known."""
+        return kept_output(call, call_id) or text_output(call, call_id)
 
     def provider_only_members(self, native: JsonObject | list[JsonValue]) -> Iterator[str]:
         """Yield the members of items that no other provider has a place for."""
         for item in native if isinstance(native, list) else [native]:
-            if known := PORTABLE.get(item_kind(item) or "") if isinstance(item, dict) else None:
-                yield from other_members(item, known)
+            if isinstance(item, dict) and is_portable(item):
+                yield from other_members(item, PORTABLE[item_kind(item) or ""])
 
     def media(self, part: JsonObject) -> Image | Document | None:
         """Return the image or document that a part shows."""
@@ -144,7 +164,10 @@ class OpenAIResponsesAdapter(ProviderAdapter):
 
     def result_parts(self, native: JsonObject) -> tuple[Part, ...]:
         """Return what a well-formed output shows."""
-        return parts_of(native["output"])
+        if native.get("type") in TEXT_OUTPUTS:
+            return parts_of(native["output"])
+        shown = screenshot_of(native)
+        return () if shown is None else (shown,)
 
     def free_texts(self, native: NativeMessage) -> dict[int, str]:
         """Return the inputs of the calls of custom tools, by their places."""

@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+import msgspec
+
 from eventstore.domain.failure import Failure
 from eventstore.domain.finish_reasons import why_not_whole
 from eventstore.domain.json_types import JsonObject, JsonValue
@@ -14,7 +16,6 @@ from eventstore.providers import chat_completions as chat
 from eventstore.providers.adapter_protocol import (
     ResultTest,
 )
-from eventstore.providers.call_arguments import function_call
 from eventstore.providers.identifiers import sanitized
 from eventstore.providers.json_values import as_text, other_members
 from eventstore.providers.media import document_of, image_of, plain_image
@@ -25,22 +26,38 @@ from eventstore.providers.model import (
     ParsedResult,
     parts_beyond_text,
 )
+from eventstore.providers.openai_responses.client_items import (
+    Calls,
+    asked,
+    id_of_call,
+    id_of_output,
+    is_client_call,
+    is_client_output,
+    is_hosted,
+    is_sound,
+    said_by,
+)
 from eventstore.providers.openai_responses.shapes import (
+    CALL_OF,
     CALLS,
     GIVEN,
     ITEMS,
     OUTPUTS,
+    PAIRED,
     PARTS,
     PREFIXES,
     SAID,
     SHOWN,
     STATUSES,
+    TEXT_OUTPUTS,
     TYPES,
+    Called,
 )
 from eventstore.providers.shapes import misshapen
 
 NAME: Final = "openai-responses"
 _MAX_NATIVE_NAME = 128  # what the API takes
+_MAX_ID = 64
 _ROLES = {
     "system": "system",
     "developer": "developer",
@@ -54,9 +71,12 @@ _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def parsed_items(
-    item: JsonObject, is_error: ResultTest, is_rejection: ResultTest
+    item: JsonObject, is_error: ResultTest, is_rejection: ResultTest, calls: Calls
 ) -> Iterator[ParsedItem]:
-    """Yield what an item says; one that two items were merged into says what both said."""
+    """Yield what an item says; one that two items were merged into says what both said.
+
+    The output of what the API itself ran, as `calls` say, is no result of a call.
+    """
     if _is_event(item):
         held: JsonValue = item.get("item")
         if item["type"] != "response.output_item.done" or not isinstance(held, dict):
@@ -64,13 +84,17 @@ def parsed_items(
         item = held
     kind = item_kind(item)
     is_call = is_call_item(item)
-    is_result = kind in OUTPUTS.values() or _is_output(item, kind)
+    is_result = _is_result(item, kind)
+    if kind == PAIRED["shell_call"].output and id_of_output(item) in calls.hosted:
+        is_result = False
     if is_call or (is_result and "output" in item):
         yield from _said_beside(item)
     if is_call:
         yield _call(item)
     if is_result or (is_call and "output" in item):
-        yield _result(item, is_error, is_rejection)
+        result = _result(item, is_error, is_rejection)
+        is_odd = result.native is not None and result.id in calls.particular
+        yield msgspec.structs.replace(result, keeps_form=True) if is_odd else result
     elif not is_call and (kind == "message" or kind in CALLS):
         yield from _message_item(item)
     elif not is_call and item:
@@ -80,6 +104,12 @@ def parsed_items(
         )
 
 
+def _is_result(item: JsonObject, kind: str | None) -> bool:
+    if kind in CALL_OF:
+        return kind in TEXT_OUTPUTS or is_client_output(item)
+    return _is_output(item, kind)
+
+
 def _said_beside(item: JsonObject) -> Iterator[ParsedMessage]:
     """Yield the message that an item holds beside a call or an output."""
     if parts := parts_of(item.get("content")):
@@ -87,10 +117,7 @@ def _said_beside(item: JsonObject) -> Iterator[ParsedMessage]:
 
 
 def _call(item: JsonObject) -> ParsedMessage:
-    call_id = item.get("call_id")
-    call = function_call(item.get("name"), item.get(CALLS[item["type"]]))
-    given = call_id if isinstance(call_id, str) and call_id else None
-    made = (ParsedCall(given, call),)
+    made = (ParsedCall(id_of_call(item), asked(item)),)
     return ParsedMessage(
         "assistant",
         (),
@@ -103,8 +130,13 @@ def _call(item: JsonObject) -> ParsedMessage:
 
 
 def _not_whole(item: JsonObject) -> Failure | None:
-    """Return why no call of the response that an item is of may run: the item is not whole."""
+    """Return why no call of the response that an item is of may run: the item is not whole.
+
+    What the client runs in a form of its own is in progress until its output is there.
+    """
     status = item.get("status")
+    if status == "in_progress" and is_client_call(item):
+        return None
     return why_not_whole("openai-responses", status if isinstance(status, str) else None)
 
 
@@ -159,7 +191,9 @@ def _is_output(item: JsonObject, kind: str | None) -> bool:
 def is_call_item(item: JsonObject) -> bool:
     """Return whether an item calls a tool that the client runs."""
     kind = item_kind(item)
-    return kind in CALLS and not (_is_output(item, kind) or _is_message(item))
+    if kind not in CALLS:
+        return kind in OUTPUTS and is_client_call(item)
+    return not (_is_output(item, kind) or _is_message(item))
 
 
 def _is_message(item: JsonObject) -> bool:
@@ -173,10 +207,22 @@ _OTHERS = frozenset({*CALLS.values(), "content", "name"})
 
 
 def _result(item: JsonObject, is_error: ResultTest, is_rejection: ResultTest) -> ParsedResult:
-    call_id = item.get("call_id", item.get("tool_call_id"))
-    well_formed = item_kind(item) in OUTPUTS.values() and is_well_formed(item)
+    kind = item_kind(item)
+    well_formed = kind in CALL_OF and is_well_formed(item)
+    if kind not in TEXT_OUTPUTS and is_client_output(item):
+        said = said_by(item)
+        return ParsedResult(
+            id_of_output(item),
+            None,
+            said.text,
+            said.is_error or bool(is_error(item)),
+            item if well_formed else None,
+            said.rejected or bool(is_rejection(item)),
+            well_formed,
+            () if well_formed else said.parts,
+        )
     return ParsedResult(
-        call_id if isinstance(call_id, str) and call_id else None,
+        id_of_output(item),
         None,
         as_text(item.get("output", item.get("content"))),
         bool(is_error(item)),
@@ -241,29 +287,55 @@ def is_well_formed(item: JsonObject) -> bool:
     kind, item_id = item_kind(item), item.get("id")
     if not is_legal_id(kind, item_id):
         return False
-    if kind in CALLS:
-        name = item.get("name")
-        return (
-            isinstance(item.get("call_id"), str)
-            and not item.get("content")
-            and not item.get("output")
-            and isinstance(item.get(CALLS[kind]), str)
-            and isinstance(name, str)
-            and sanitized(name, _MAX_NATIVE_NAME) == name
-            and (kind != "function_call" or chat.is_json_object(item["arguments"]))
-        )
-    if kind in OUTPUTS.values():
-        legal = isinstance(item.get("call_id"), str) and not item.get("content")
-        return legal and _is_content(item.get("output"), SHOWN)
+    if kind in OUTPUTS or kind in CALL_OF:
+        return _is_sound_half(item, kind)
     if kind == "message":
-        role = item.get("role")
-        own = isinstance(role, str) and _ROLES.get(role) == role
-        known = SAID if role == "assistant" else GIVEN
-        own = own and item.get("type") in (None, kind) and item.get("status") in STATUSES
-        return own and _is_content(item.get("content"), known)
+        return _is_sound_message(item)
     if kind in ITEMS and misshapen(item, ITEMS[kind]) is not None:
         return False
     return kind in TYPES and isinstance(item.get("encrypted_content"), str | None)
+
+
+def _is_sound_half(item: JsonObject, kind: str) -> bool:
+    """Return whether a call or an output may go back as it is."""
+    if kind in CALLS:
+        return _is_sound_call(item, kind)
+    if kind in TEXT_OUTPUTS:
+        legal = isinstance(item.get("call_id"), str) and not item.get("content")
+        return legal and _is_content(item.get("output"), SHOWN) and _has_legal_caller(item)
+    if is_hosted(item) and len(id_of_call(item) or "") > _MAX_ID:
+        return False
+    if is_client_call(item) or is_hosted(item):
+        return is_sound(item) and not (item.get("content") or item.get("output"))
+    if is_client_output(item):
+        return is_sound(item) and not item.get("content")
+    return isinstance(item.get("encrypted_content"), str | None)
+
+
+def _is_sound_call(item: JsonObject, kind: str) -> bool:
+    name = item.get("name")
+    return (
+        isinstance(item.get("call_id"), str)
+        and not item.get("content")
+        and not item.get("output")
+        and isinstance(item.get(CALLS[kind]), str)
+        and isinstance(name, str)
+        and sanitized(name, _MAX_NATIVE_NAME) == name
+        and _has_legal_caller(item)
+        and (kind != "function_call" or chat.is_json_object(item["arguments"]))
+    )
+
+
+def _is_sound_message(item: JsonObject) -> bool:
+    role = item.get("role")
+    own = isinstance(role, str) and _ROLES.get(role) == role
+    known = SAID if role == "assistant" else GIVEN
+    own = own and item.get("type") in (None, "message") and item.get("status") in STATUSES
+    return own and _is_content(item.get("content"), known)
+
+
+def _has_legal_caller(item: JsonObject) -> bool:
+    return "caller" not in item or misshapen(item, Called) is None
 
 
 def is_legal_id(kind: str | None, item_id: object) -> bool:

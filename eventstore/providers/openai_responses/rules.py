@@ -1,8 +1,9 @@
-"""The rules of OpenAI Responses, OR01 to OR06, over the `input` of a request.
+"""The rules of OpenAI Responses, OR01 to OR07, over the `input` of a request.
 
-Calls of functions and of custom tools are paired with their outputs. Calls that the API's own
-servers run (searches, code, images) are not; nor are items that a client runs under another
-protocol (a computer, a shell, a tool search).
+Every call that a client answers is paired with its output: those of functions and of custom tools,
+and those of a shell, a patch, a computer, a search for tools, or an approval. Calls that the API's
+own servers run (searches, code, images) are not, except for the shell of a container: the API asks
+for its output as well.
 
 An item reference stands for an item that the server keeps: an output after one may answer it. So
 does the whole of a request that has a `previous_response_id` or a `conversation`, which is why a
@@ -19,25 +20,31 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from eventstore.providers.openai_responses.shapes import (
+    CALL_OF,
     CALLS,
+    CLIENT_MEMBERS,
     GIVEN,
     ITEMS,
-    OUTPUTS,
+    PAIRED,
     PARTS,
     PREFIXES,
+    RENAMED,
     SAID,
     SHOWN,
     STATUSES,
+    TEXT_OUTPUTS,
     TYPES,
+    Called,
 )
 from eventstore.providers.rules_reader import (
     Members,
     apply_checks,
     holds_json_object,
     is_list,
+    list_or_empty,
     listed,
     members_of,
     pairing_key,
@@ -49,6 +56,7 @@ from eventstore.providers.shapes import misshapen
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from eventstore.providers.openai_responses.shapes import Paired
     from eventstore.providers.rule_book import Finding, Rule
     from eventstore.providers.rules_reader import Fault
 
@@ -62,7 +70,7 @@ RULES: Final[dict[str, Rule]] = {
     ),
     "OR02": (
         "hard",
-        "{place}: No tool call found for function call output with call_id {detail}.",
+        "{place}: No tool call found for {detail}.",
         "move the output to after its call, or keep what it says as a message",
     ),
     "OR03": (
@@ -93,6 +101,11 @@ RULES: Final[dict[str, Rule]] = {
         "{place}: a message stands between the call {detail} and its output",
         "put the outputs directly after their calls",
     ),
+    "OR07": (
+        "strict",
+        "{place}.annotations: Field required",
+        "send each `output_text` with its annotations; an empty list will do",
+    ),
 }
 """Code to level, the API's words and the remedy."""
 
@@ -101,7 +114,6 @@ _NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,128}")
 _ITEM_ID: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _MAX_ID_LENGTH: Final = 64
-_CALL_OF: Final = {output: call for call, output in OUTPUTS.items()}
 
 
 def findings(messages: object) -> Iterator[Finding]:
@@ -124,17 +136,21 @@ def _is_continued(request: Members) -> bool:
     return any(request.get(key) is not None for key in ("previous_response_id", "conversation"))
 
 
+_Pair: TypeAlias = tuple[str, object]
+"""What a call and its output have in common: a kind, and an id."""
+
+
 class _Item(NamedTuple):
-    """An item, or a message; a value that is not an object is read as one without members."""
+    """An item, or a message; a value that is not an object is read as one without members.
+
+    `call` and `output` are what pairs a call with its output; None in what is neither.
+    """
 
     place: str
     kind: str | None
     body: Members
-
-    @property
-    def key(self) -> object:
-        """What pairs a call with its output."""
-        return pairing_key(self.body.get("call_id"))
+    call: _Pair | None = None
+    output: _Pair | None = None
 
 
 def _item(index: int, raw: object) -> _Item:
@@ -143,40 +159,64 @@ def _item(index: int, raw: object) -> _Item:
     if kind is None and body:
         holds_only_id = body.keys() - {"type"} == {"id"}  # the type of a reference may be null
         kind = "message" if "role" in body else "item_reference" if holds_only_id else None
-    return _Item(f"input[{index}]", text_or_none(kind), body)
+    place, kind = f"input[{index}]", text_or_none(kind)
+    if kind in PAIRED and _is_for_client(PAIRED[kind], body):
+        return _Item(place, kind, body, (_family(kind), pairing_key(body.get(PAIRED[kind].key))))
+    if kind in CALL_OF and _is_for_client(PAIRED[CALL_OF[kind]], body):
+        names = ("call_id", PAIRED[CALL_OF[kind]].answers)
+        given = [body[name] for name in names if body.get(name) is not None] or [None]
+        return _Item(place, kind, body, None, (_family(CALL_OF[kind]), pairing_key(given[0])))
+    return _Item(place, kind, body)
+
+
+def _is_for_client(kind: Paired, body: Members) -> bool:
+    return kind.side is None or body.get("execution") == kind.side
+
+
+def _family(call: str) -> str:
+    """Return what calls have in common that one type of output answers."""
+    return CALL_OF[PAIRED[call].also or PAIRED[call].output]
+
+
+def _in_words(kind: str | None) -> str:
+    """Return the type of a call as the API's messages have it."""
+    words = "function_call" if kind in CALLS else str(kind)
+    return words.replace("_", " ").replace("mcp", "MCP")
 
 
 def _unanswered(items: list[_Item]) -> Iterator[Fault]:
     """Check OR01: every call has one output, later in the same input."""
-    waiting: dict[tuple[str, object], deque[_Item]] = {}
+    waiting: dict[_Pair, deque[_Item]] = {}
     second: set[str] = set()
     for item in items:
-        if item.kind in CALLS:
-            waiting.setdefault((item.kind, item.key), deque()).append(item)
-        elif item.kind in _CALL_OF:
-            calls = waiting.get((_CALL_OF[item.kind], item.key))
+        if item.call is not None:
+            waiting.setdefault(item.call, deque()).append(item)
+        elif item.output is not None:
+            calls = waiting.get(item.output)
             if calls:
                 calls.popleft()
             elif calls is not None:
                 second.add(item.place)
     unanswered = {item.place for calls in waiting.values() for item in calls}
     for item in items:
-        if item.place in unanswered:
-            yield item.place, f"No tool output found for function call {listed([item.key])}."
-        elif item.place in second:
-            yield item.place, f"More than one output found for call {listed([item.key])}."
+        if item.call is not None and item.place in unanswered:
+            called = f"{_in_words(item.kind)} {listed([item.call[1]])}"
+            yield item.place, f"No tool output found for {called}."
+        elif item.output is not None and item.place in second:
+            yield item.place, f"More than one output found for call {listed([item.output[1]])}."
 
 
 def _outputs_without_calls(items: list[_Item]) -> Iterator[Fault]:
     """Check OR02: every output answers a call earlier in the input."""
-    asked: set[tuple[str, object]] = set()
+    asked: set[_Pair] = set()
     for item in items:
         if item.kind == "item_reference":
             return  # the server knows what it refers to
-        if item.kind in CALLS:
-            asked.add((item.kind, item.key))
-        elif item.kind in _CALL_OF and (_CALL_OF[item.kind], item.key) not in asked:
-            yield item.place, listed([item.key])
+        if item.call is not None:
+            asked.add(item.call)
+        elif item.output is not None and item.output not in asked:
+            words = _in_words(CALL_OF[item.kind or ""])
+            yield item.place, f"{words} output with call_id {listed([item.output[1]])}"
 
 
 def _illegal_item_ids(items: list[_Item]) -> Iterator[Fault]:
@@ -187,8 +227,8 @@ def _illegal_item_ids(items: list[_Item]) -> Iterator[Fault]:
     seen: set[str] = set()
     for item in items:
         item_id = item.body.get("id")
-        if item_id is None:
-            continue
+        if item_id is None or (item.output is not None and item.output[1] == item_id):
+            continue  # the id of an output may be that of its call
         place, prefixes = f"{item.place}.id", PREFIXES.get(item.kind or "")
         if not isinstance(item_id, str):
             yield place, f"expected text, but got {quoted(item_id)}."
@@ -259,24 +299,74 @@ def _malformed(items: list[_Item]) -> Iterator[Fault]:
             yield from _malformed_message(item)
         elif item.kind in CALLS:
             yield from _malformed_call(item, CALLS[item.kind])
-        elif item.kind in _CALL_OF:
+        elif item.kind in TEXT_OUTPUTS:
             yield from _malformed_call_id(item)
+            yield from _malformed_caller(item)
             if item.body.get("content"):
                 yield f"{item.place}.content", "Unknown parameter."
             output = item.body.get("output")
             yield from _malformed_parts(f"{item.place}.output", output, SHOWN)
+        elif item.call is not None or item.output is not None:
+            yield from _malformed_client_item(item)
         else:
             yield from _malformed_other(item)
+        yield from _clients_members(item)
+
+
+def _clients_members(item: _Item) -> Iterator[Fault]:
+    """Yield the members that the client has added or renamed, in an item and what it holds."""
+    body = item.body
+    if (renamed := RENAMED.get(item.kind or "")) in body:
+        yield f"{item.place}.{renamed}", "Unknown parameter."
+    for member in CLIENT_MEMBERS.intersection(body):
+        yield f"{item.place}.{member}", "Unknown parameter."
+    for number, part in enumerate(list_or_empty(body.get("content"))):
+        for member in CLIENT_MEMBERS.intersection(members_of(part)):
+            yield f"{item.place}.content[{number}].{member}", "Unknown parameter."
+    for number, tool in enumerate(list_or_empty(body.get("tools"))):
+        members = members_of(tool)
+        renamed = RENAMED.get(text_or_none(members.get("type")) or "")
+        if renamed in members:
+            yield f"{item.place}.tools[{number}].{renamed}", "Unknown parameter."
+
+
+def _malformed_client_item(item: _Item) -> Iterator[Fault]:
+    """Yield what is wrong with a call that the client runs in a form of its own, or its output."""
+    kind = item.kind or ""
+    shape = PAIRED[kind].shape if item.call is not None else PAIRED[CALL_OF[kind]].output_shape
+    if fault := misshapen(item.body, shape):
+        yield f"{item.place}{fault.place}", f"{fault.detail}."
+    for member in ("content", "output") if item.call is not None else ("content",):
+        if item.body.get(member):
+            yield f"{item.place}.{member}", "Unknown parameter."
+    _, key = item.call or item.output or ("", None)
+    if isinstance(key, str) and len(key) > _MAX_ID_LENGTH:
+        name = PAIRED[kind].key if item.call is not None else PAIRED[CALL_OF[kind]].answers
+        yield f"{item.place}.{name}", _too_long(key)
+
+
+def _malformed_caller(item: _Item) -> Iterator[Fault]:
+    if "caller" in item.body and (fault := misshapen(item.body, Called)):
+        yield f"{item.place}{fault.place}", f"{fault.detail}."
 
 
 def _malformed_other(item: _Item) -> Iterator[Fault]:
     """Yield what is wrong with reasoning, or with what the API's own tools did."""
-    if item.kind == "reasoning" and not isinstance(item.body.get("summary"), list):
-        yield f"{item.place}.summary", "Missing required parameter."
-    elif not isinstance(item.body.get("encrypted_content"), str | None):
+    if item.kind == "reasoning":
+        yield from _malformed_reasoning(item)
+    if not isinstance(item.body.get("encrypted_content"), str | None):
         yield f"{item.place}.encrypted_content", "expected a string."
     elif item.kind in ITEMS and (fault := misshapen(item.body, ITEMS[item.kind])):
         yield f"{item.place}{fault.place}", f"{fault.detail}."
+
+
+def _malformed_reasoning(item: _Item) -> Iterator[Fault]:
+    if not is_list(item.body.get("summary")):
+        yield f"{item.place}.summary", "Missing required parameter."
+    for member in ("summary", "content"):
+        for index, part in enumerate(list_or_empty(item.body.get(member))):
+            if not isinstance(members_of(part).get("type"), str):
+                yield f"{item.place}.{member}[{index}].type", "Missing required parameter."
 
 
 def _malformed_message(item: _Item) -> Iterator[Fault]:
@@ -292,6 +382,7 @@ def _malformed_message(item: _Item) -> Iterator[Fault]:
 
 def _malformed_call(item: _Item, input_member: str) -> Iterator[Fault]:
     yield from _malformed_call_id(item)
+    yield from _malformed_caller(item)
     name, value = item.body.get("name"), item.body.get(input_member)
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         yield f"{item.place}.name", f"{quoted(name)} does not match '^[a-zA-Z0-9_-]+$'."
@@ -333,28 +424,38 @@ def _malformed_call_id(item: _Item) -> Iterator[Fault]:
     if not isinstance(call_id, str) or not call_id:
         yield f"{item.place}.call_id", f"expected a string, but got {quoted(call_id)} instead."
     elif len(call_id) > _MAX_ID_LENGTH:
-        yield (
-            f"{item.place}.call_id",
-            (
-                f"string too long. Expected a string with maximum length {_MAX_ID_LENGTH}, "
-                f"but got a string with length {len(call_id)} instead."
-            ),
-        )
+        yield f"{item.place}.call_id", _too_long(call_id)
+
+
+def _too_long(call_id: str) -> str:
+    return (
+        f"string too long. Expected a string with maximum length {_MAX_ID_LENGTH}, "
+        f"but got a string with length {len(call_id)} instead."
+    )
 
 
 def _interleaved(items: list[_Item]) -> Iterator[Fault]:
     """Check OR06: no message stands between a call and its output."""
-    calls: dict[tuple[str, object], int] = {}  # call to the number of messages before it
+    calls: dict[_Pair, int] = {}  # call to the number of messages before it
     messages = 0
     for item in items:
         if item.kind == "message":
             messages += 1
-        elif item.kind in CALLS:
-            calls[item.kind, item.key] = messages
-        elif item.kind in _CALL_OF:
-            before = calls.pop((_CALL_OF[item.kind], item.key), messages)
-            if before != messages:
-                yield item.place, listed([item.key])
+        elif item.call is not None:
+            calls[item.call] = messages
+        elif item.output is not None and calls.pop(item.output, messages) != messages:
+            yield item.place, listed([item.output[1]])
+
+
+def _without_annotations(items: list[_Item]) -> Iterator[Fault]:
+    """Check OR07: what the assistant said has its annotations, as the API itself sends it."""
+    for item in items:
+        if item.kind != "message" or item.body.get("role") != "assistant":
+            continue
+        for index, part in enumerate(list_or_empty(item.body.get("content"))):
+            said = members_of(part)
+            if said.get("type") == "output_text" and not is_list(said.get("annotations")):
+                yield f"{item.place}.content[{index}]", ""
 
 
 _CHECKS: Final[dict[str, Callable[[list[_Item]], Iterator[Fault]]]] = {
@@ -365,6 +466,7 @@ _CHECKS: Final[dict[str, Callable[[list[_Item]], Iterator[Fault]]]] = {
     "OR05": _malformed,
     "OR05*": _unparsable_arguments,
     "OR06": _interleaved,
+    "OR07": _without_annotations,
 }
 
 _CHECKS_OF_CONTINUED: Final = {code: check for code, check in _CHECKS.items() if code != "OR02"}

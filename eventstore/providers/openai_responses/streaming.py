@@ -6,18 +6,25 @@ Until then the finished items are kept, and the texts of the one that is under w
 from __future__ import annotations
 
 from eventstore.domain.json_types import JsonObject, JsonValue
+from eventstore.providers.openai_responses.client_items import asked, is_client_call
 from eventstore.providers.sdk_objects import member, plain_event
 
 _ENDS = ("response.completed", "response.incomplete")
 _BEGINS = ("response.created", "response.in_progress", "response.queued", "response.failed")
+_FAILED = ("failed", "cancelled")
 _TEXTS = {"response.output_text.delta": "text", "response.refusal.delta": "refusal"}
 _ARGUMENTS = {
     "response.function_call_arguments.delta": "arguments",
     "response.custom_tool_call_input.delta": "input",
 }
+_COMMANDS = (
+    "response.shell_call_command.added",
+    "response.shell_call_command.delta",
+    "response.shell_call_command.done",
+)
 _ITEMS = ("response.output_item.added", "response.output_item.done")
 _PART = "response.content_part.added"
-_KNOWN = frozenset((*_ENDS, *_BEGINS, *_TEXTS, *_ARGUMENTS, *_ITEMS, _PART))
+_KNOWN = frozenset((*_ENDS, *_BEGINS, *_TEXTS, *_ARGUMENTS, *_COMMANDS, *_ITEMS, _PART))
 
 
 class Response:
@@ -33,6 +40,11 @@ class Response:
     def is_finished(self) -> bool:
         """Whether the event with the whole response came; one that failed is not whole."""
         return self._whole is not None
+
+    @property
+    def envelope(self) -> JsonObject:
+        """A response that says nothing."""
+        return {**self._envelope, "output": []}
 
     def add(self, event: object) -> None:
         """Take in an event of the stream."""
@@ -58,6 +70,8 @@ class Response:
             for index, item in sorted(self._items.items())
             if index in self._done or _shows_something(item)
         ]
+        if not items and self._envelope.get("status") in _FAILED:
+            return self._envelope
         return {**self._envelope, "output": items} if items else None
 
     def _add_to_item(self, index: int, kind: str, event: JsonObject) -> None:
@@ -76,6 +90,9 @@ def _add_delta(item: JsonObject, kind: str, event: JsonObject) -> None:
     if kind in _ARGUMENTS:
         item[_ARGUMENTS[kind]] = f"{item.get(_ARGUMENTS[kind]) or ''}{delta or ''}"
         return
+    if kind in _COMMANDS:
+        _add_to_command(item, event)
+        return
     content: list[JsonValue] = item.setdefault("content", [])
     if not isinstance(place, int):
         return
@@ -87,10 +104,26 @@ def _add_delta(item: JsonObject, kind: str, event: JsonObject) -> None:
         part[_TEXTS[kind]] = f"{part.get(_TEXTS[kind]) or ''}{delta or ''}"
 
 
+def _add_to_command(item: JsonObject, event: JsonObject) -> None:
+    """Add a part of a shell's command: all of it, or what comes next of it."""
+    place, whole = event.get("command_index"), event.get("command")
+    action: JsonValue = item.setdefault("action", {})
+    commands: JsonValue = action.setdefault("commands", []) if isinstance(action, dict) else None
+    if not isinstance(commands, list) or not isinstance(place, int):
+        return
+    if place >= len(commands):
+        commands.append("")
+        place = len(commands) - 1
+    delta = event.get("delta") or ""
+    commands[place] = whole if isinstance(whole, str) else f"{commands[place]}{delta}"
+
+
 def _shows_something(item: JsonObject) -> bool:
     """Return whether an unfinished item is worth keeping: words, or a call with its name."""
     if item.get("type") in ("function_call", "custom_tool_call"):
         return bool(item.get("name"))
+    if is_client_call(item):
+        return bool(asked(item).arguments)
     content: JsonValue = item.get("content") if item.get("type") == "message" else None
     parts = content if isinstance(content, list) else []
     return any(isinstance(p, dict) and (p.get("text") or p.get("refusal")) for p in parts)

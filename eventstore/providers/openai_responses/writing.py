@@ -3,23 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from itertools import count
 from typing import Final
 
 import msgspec
 
 from eventstore.domain.json_types import JsonObject, JsonValue
 from eventstore.domain.messages import Document, Image, Opaque, Part, Text
-from eventstore.providers.call_arguments import function_call, is_call_of, object_arguments
+from eventstore.domain.own_texts import CALLED
+from eventstore.providers.call_arguments import is_call_of, object_arguments
 from eventstore.providers.identifiers import tool_name
-from eventstore.providers.json_values import as_text, copy, native_part
+from eventstore.providers.json_values import as_text, copy, native_part, other_members
 from eventstore.providers.media import file_name, url_of
 from eventstore.providers.model import (
     Call,
     Change,
     Turn,
 )
+from eventstore.providers.openai_responses.client_items import (
+    APPROVAL,
+    MEMBERS,
+    asked,
+    caller_of,
+    is_client_call,
+    is_client_output,
+    is_hosted,
+    keyed,
+    output_of,
+    rewritten,
+    with_call_id,
+)
 from eventstore.providers.openai_responses.reading import (
     NAME,
+    is_call_item,
     is_legal_id,
     is_part,
     is_well_formed,
@@ -33,6 +49,7 @@ from eventstore.providers.openai_responses.shapes import (
     OUTPUTS,
     SAID,
     SHOWN,
+    TEXT_OUTPUTS,
     TYPES,
 )
 from eventstore.providers.parts_as_text import (
@@ -46,7 +63,6 @@ from eventstore.providers.parts_as_text import (
 _MAX_NAME: Final = 64
 _KNOWN = {"assistant": SAID, "tool": SHOWN}
 """Role to the parts that its messages have, or its outputs; the others have those of `GIVEN`."""
-_OWN_REASONING: Final = "rs_"
 _encode = msgspec.json.Encoder().encode
 
 
@@ -55,29 +71,35 @@ def messages_for(role: str, parts: tuple[Part, ...], changes: list[Change]) -> l
     if len(parts) == 1 and isinstance(parts[0], Text):
         return [{"role": role, "content": parts[0].text}]
     content = [made for part in parts if (made := _rendered(part, role, changes)) is not None]
-    if all(part.keys() == {"type", "text"} and part["type"] == "output_text" for part in content):
+    if all(map(_is_plain_words, content)):
         return [{"role": role, "content": part["text"]} for part in content]
     return [{"role": role, "content": content}]
 
 
+def _is_plain_words(part: JsonObject) -> bool:
+    return part["type"] == "output_text" and not any(other_members(part, ("type", "text")))
+
+
+def _text(text: str, role: str) -> JsonObject:
+    """Return a text as a part of a message of `role`, or of an output."""
+    if role == "assistant":
+        return {"type": "output_text", "text": text, "annotations": []}
+    return {"type": "input_text", "text": text}
+
+
 def _rendered(part: Part, role: str, changes: list[Change]) -> JsonObject | None:
-    kind = _text_kind(role)
     if isinstance(part, Text):
-        return {"type": kind, "text": part.text}
+        return _text(part.text, role)
     if isinstance(part, Image | Document) and role == "assistant":
         why = f"an assistant message may not show {part_label(part)} here"
         changes.append(Change("wrapped", "foreign-part", why))
-        return {"type": kind, "text": described(part)}
+        return _text(described(part), role)
     if isinstance(part, Image):
         detail = part.detail or "auto"
         return {"type": "input_image", "image_url": url_of(part), "detail": detail}
     if isinstance(part, Document):
         return _file(part)
     return _own_part(part, role, changes)
-
-
-def _text_kind(role: str) -> str:
-    return "output_text" if role == "assistant" else "input_text"
 
 
 def _own_part(part: Opaque, role: str, changes: list[Change]) -> JsonObject | None:
@@ -90,7 +112,7 @@ def _own_part(part: Opaque, role: str, changes: list[Change]) -> JsonObject | No
         changes.append(Change("rewritten", "OR05", "a file's members are not of the right types"))
         return _rendered(shown, role, changes)
     text = foreign_text(part, changes)
-    return {"type": _text_kind(role), "text": text} if text else None
+    return _text(text, role) if text else None
 
 
 def _file(document: Document) -> JsonObject:
@@ -99,19 +121,30 @@ def _file(document: Document) -> JsonObject:
     return {"type": "input_file", "filename": file_name(document), "file_data": url_of(document)}
 
 
-_ALWAYS = {"type", "id", "status", "call_id"}
+_ALWAYS = {"type", "id", "status", "call_id", "execution"}
 PORTABLE = {
     "message": {*_ALWAYS, "role", "content"},
     **{call: {*_ALWAYS, "name", given} for call, given in CALLS.items()},
-    **{output: {*_ALWAYS, "output"} for output in OUTPUTS.values()},
+    **{output: {*_ALWAYS, "output"} for output in TEXT_OUTPUTS},
+    **{kind: {*_ALWAYS, *members} for kind, members in MEMBERS.items()},
 }
+"""Type of an item to the members that other providers have a place for."""
+
+
+def is_portable(item: JsonObject) -> bool:
+    """Return whether other providers have a place for an item, and not a note alone."""
+    kind = item_kind(item)
+    if kind in MEMBERS:
+        return is_client_call(item) or is_client_output(item)
+    return kind in PORTABLE
 
 
 class _Piece(msgspec.Struct):
-    """An item of a turn, with the call that it makes."""
+    """An item of a turn, with the call that it makes and the output of it."""
 
     item: JsonObject
     call: Call | None = None
+    output: JsonObject | None = None
 
 
 def add_turn(
@@ -126,7 +159,7 @@ def add_turn(
     A message that comes after a call comes after the call's output, too.
     """
     pieces = [
-        _Piece(item, piece.call)
+        _Piece(item, piece.call, piece.output)
         for piece in _pieces(turn, names, changes)
         for item in each_once(piece.item, used, changes)
     ]
@@ -146,22 +179,30 @@ def _add_segment(
 ) -> None:
     items += [piece.item for piece in pieces]
     for piece in pieces:
-        if piece.call is not None:
-            output = output_for(piece.call, piece.item["call_id"])
-            output["type"] = OUTPUTS[piece.item["type"]]
-            items += each_once(output, used, changes)
+        if piece.output is not None:
+            items += each_once(piece.output, used, changes)
 
 
 def _pieces(turn: Turn, names: list[str], changes: list[Change]) -> list[_Piece]:
     native = _own_items(turn)
     calls = list(zip(turn.calls, names, strict=True))
-    if native is None or sum(item_kind(item) in CALLS for item in native) != len(calls):
+    if native is None or sum(map(_is_call_by_type, native)) != len(calls):
         said = [_Piece(item) for part in _messages(turn.parts, changes) for item in part]
         made = [
-            _Piece(_new_call(call, name, changes), call) for call, name in calls if not call.hidden
+            _answered(call, _new_call(call, name, {}, changes))
+            for call, name in calls
+            if not call.hidden
         ]
         return said + made
     return _own_pieces(native, calls, changes)
+
+
+def _is_call_by_type(item: JsonObject) -> bool:
+    return item_kind(item) in CALLS or is_client_call(item)
+
+
+def _answered(call: Call, item: JsonObject) -> _Piece:
+    return _Piece(item, call, _output_of(call, item))
 
 
 def _own_items(turn: Turn) -> list[JsonObject] | None:
@@ -197,7 +238,7 @@ def _own_pieces(
     waiting = iter(calls)
     whole = True
     for item in native:
-        if item_kind(item) not in CALLS:
+        if not _is_call_by_type(item):
             well_formed = is_well_formed(item)
             mended = [] if well_formed else _mended(item, changes)
             pieces += [_Piece(each) for each in ([copy(item)] if well_formed else mended)]
@@ -206,30 +247,81 @@ def _own_pieces(
             )
             continue
         call, name = next(waiting)
-        if is_well_formed(item) and _is_same(call, item) and not call.hidden:
-            pieces.append(_Piece({**copy(item), "call_id": name}, call))
+        piece = _own_call(call, name, item)
+        if piece is not None and piece.output is not None and not call.hidden:
+            pieces.append(piece)
             continue
         whole = False
         if not call.hidden:
-            pieces.append(_Piece(_new_call(call, name, changes), call))
-    if whole:
-        return pieces
+            pieces.append(_other_piece(call, name, item, piece, changes))
+    return pieces if whole else _broken_up(pieces, native, changes)
+
+
+def _broken_up(
+    pieces: list[_Piece], native: list[JsonObject], changes: list[Change]
+) -> list[_Piece]:
+    """Return what remains of a turn without its reasoning, and without the ids that ask for it."""
     if any(_needs_whole(piece.item) for piece in pieces):
         changes.append(Change("dropped", "OR04", "reasoning goes with the whole of its turn"))
     gone = {piece.item.get("id") for piece in pieces if _needs_whole(piece.item)}
-    kept = [each for piece in pieces for each in _without_reasoning(piece, gone, changes)]
+    has_thought = any(item_kind(item) == "reasoning" for item in native)
+    kept = [
+        each
+        for piece in pieces
+        for each in _without_reasoning(piece, gone, changes, has_thought=has_thought)
+    ]
     for piece in kept:
-        piece.item.pop("id", None)
+        if piece.item.get("type") not in _NEED_ID:
+            piece.item.pop("id", None)
     return kept
 
 
+_NEED_ID: Final = ("computer_call", "local_shell_call", APPROVAL)
+"""Types of calls that the API takes with their ids alone."""
+
+
+def _own_call(call: Call, name: str, item: JsonObject) -> _Piece | None:
+    """Return an item that makes a call still, with its output; None if it is to be made anew."""
+    is_same = item["type"] == APPROVAL or is_call_of(asked(item), call)
+    if not (is_same and is_well_formed(item)):
+        return None
+    return _answered(call, keyed(copy(item), name))
+
+
+def _other_piece(
+    call: Call, name: str, item: JsonObject, own: _Piece | None, changes: list[Change]
+) -> _Piece:
+    """Return what stands in the place of an item that cannot make its call, or be answered."""
+    if own is None:
+        made = rewritten(item, call, name) if is_client_call(item) else None
+        own = _answered(call, made or _new_call(call, name, item, changes))
+    if own.output is not None:
+        return own
+    why = f"no output of the {item['type']} can be made up: a note tells of it"
+    return _noted(call, Change("wrapped", "OR01", why, call.id), changes)
+
+
+def _noted(call: Call, why: Change, changes: list[Change]) -> _Piece:
+    """Return a note of the user's that tells of a call, and of what is known of its outcome."""
+    changes.append(why)
+    arguments = call.raw if call.raw is not None else _encode(call.arguments).decode()
+    answer = [text for text in (call.answer.text, call.answer.note) if text]
+    words = "\n".join([CALLED, f"{call.name} {arguments}", *answer])
+    shown = [part for part in call.answer.shown_parts if not isinstance(part, Text)]
+    (note,) = messages_for("user", (Text(words), *shown), changes)
+    return _Piece(note)
+
+
 def _without_reasoning(
-    piece: _Piece, gone: Collection[object], changes: list[Change]
+    piece: _Piece, gone: Collection[object], changes: list[Change], *, has_thought: bool
 ) -> Iterator[_Piece]:
     """Yield what remains of an item without the reasoning of its turn."""
     item = piece.item
-    asked = item.get("approval_request_id")
-    if not _needs_whole(item) and not (isinstance(asked, str) and asked in gone):
+    asked_by = item.get("approval_request_id")
+    if piece.call is not None and has_thought and item.get("type") in _NEED_ID:
+        why = f"the {item['type']} cannot stay without its reasoning: a note tells of it"
+        yield _noted(piece.call, Change("wrapped", "OR04", why, piece.call.id), changes)
+    elif not _needs_whole(item) and not (isinstance(asked_by, str) and asked_by in gone):
         yield piece
     else:
         yield from map(_Piece, _as_text_message(item, changes))
@@ -245,7 +337,9 @@ def _as_text_message(item: JsonObject, changes: list[Change]) -> list[JsonObject
 
 def _needs_whole(item: JsonObject) -> bool:
     kind = item_kind(item)
-    return kind == "reasoning" or (kind not in (*CALLS, "message") and item.get("id") is not None)
+    if kind == "reasoning":
+        return True
+    return kind != "message" and not _is_call_by_type(item) and item.get("id") is not None
 
 
 def _mended(item: JsonObject, changes: list[Change]) -> list[JsonObject]:
@@ -256,42 +350,64 @@ def _mended(item: JsonObject, changes: list[Change]) -> list[JsonObject]:
     if isinstance(kind, str) and kind not in TYPES:
         changes.append(Change("dropped", "OR05", f"{kind} is not the type of an item"))
         return _as_text_message(item, changes)
+    if is_hosted(item) or kind == "shell_call_output":
+        changes.append(Change("dropped", "OR05", f"a member of a {kind} is not legal"))
+        return _as_text_message(item, changes)
     if isinstance(kind, str):
         changes.append(Change("dropped", "OR03", f"the id of a {kind} item is not legal"))
         return _as_text_message(item, changes)
     return messages_for("assistant", (Text(as_text(item)),), changes)
 
 
-def _is_same(call: Call, item: JsonObject) -> bool:
-    asked = function_call(item.get("name"), item.get(CALLS[item["type"]]))
-    return is_call_of(asked, call)
-
-
-def _new_call(call: Call, name: str, changes: list[Change]) -> JsonObject:
+def _new_call(call: Call, name: str, item: JsonObject, changes: list[Change]) -> JsonObject:
+    """Return a call of a function, or of a custom tool; `item` made it before, if it did."""
+    more = caller_of(item)
+    if item.get("type") in CALLS and isinstance(item.get("namespace"), str):
+        more["namespace"] = item["namespace"]
     if call.free_text is not None:
         return {
             "type": "custom_tool_call",
             "call_id": name,
             "name": tool_name(call, _MAX_NAME, changes),
             "input": call.free_text,
+            **more,
         }
     return {
         "type": "function_call",
         "call_id": name,
         "name": tool_name(call, _MAX_NAME, changes),
         "arguments": _encode(object_arguments(call, changes)).decode(),
+        **more,
     }
 
 
-def output_for(call: Call, name: str) -> JsonObject:
-    """Return the item that answers `call`, whose id here is `name`."""
+def kept_output(call: Call, name: str) -> JsonObject | None:
+    """Return the output that this API had of a call, for the call's id here; None without one."""
     answer = call.answer
-    if answer.provider == NAME and answer.native is not None:
-        item: JsonObject = copy(answer.native)
-        item["call_id"] = name
-        if answer.note:
-            item["output"] = f"{answer.text}\n{answer.note}"
-        return item
+    if answer.provider != NAME or answer.native is None:
+        return None
+    item = with_call_id(copy(answer.native), name)
+    if answer.note and item.get("type") in TEXT_OUTPUTS:
+        item["output"] = f"{answer.text}\n{answer.note}"
+    return item
+
+
+def _output_of(call: Call, item: JsonObject) -> JsonObject | None:
+    """Return the output of `call`, which `item` makes; None if its form cannot say the answer."""
+    if item["type"] not in CALLS:
+        return output_of(call, item)
+    native = call.answer.native
+    if native is None or native.get("type") in TEXT_OUTPUTS:
+        kept = kept_output(call, item["call_id"])
+        if kept is not None:
+            return {**kept, "type": OUTPUTS[item["type"]]}
+    made = text_output(call, item["call_id"])
+    return {**made, "type": OUTPUTS[item["type"]], **caller_of(item)}
+
+
+def text_output(call: Call, name: str) -> JsonObject:
+    """Return the output of a function for what is known of a call, whose id here is `name`."""
+    answer = call.answer
     text = answer_text(answer)
     output: str | list[JsonObject] = text
     shown = answer.shown_parts
@@ -304,57 +420,29 @@ def output_for(call: Call, name: str) -> JsonObject:
     return {"type": "function_call_output", "call_id": name, "output": output}
 
 
+_NAMED_BY_ID: Final = (APPROVAL, "local_shell_call_output")
+"""Types of items whose id pairs a call with its output; it is settled with the ids of the calls."""
+
+
+def _is_paired(item: JsonObject) -> bool:
+    return is_call_item(item) or is_client_output(item)
+
+
 def each_once(item: JsonObject, used: set[str], changes: list[Change]) -> list[JsonObject]:
     """Return an item if its id is legal and unused or missing; otherwise its text or no id."""
     item_id = item.get("id")
     if item_id is None:
         return [item]
+    if item.get("type") in _NAMED_BY_ID:
+        return [item]
     if is_legal_id(item_kind(item), item_id) and item_id not in used:
         used.add(item_id)
         return [item]
     changes.append(Change("dropped", "OR03", f"the id {item_id!r} is already used or not legal"))
-    if item_kind(item) not in ("message", *CALLS, *OUTPUTS.values()):
+    if item_kind(item) not in ("message", *TEXT_OUTPUTS) and not _is_paired(item):
         return _as_text_message(item, changes)
     item.pop("id")
+    if item.get("type") in _NEED_ID:
+        item["id"] = next(name for n in count(2) if (name := f"{item_id}_{n}") not in used)
+        used.add(item["id"])
     return [item]
-
-
-def settled(items: list[JsonObject], changes: list[Change]) -> list[JsonObject]:
-    """Return the items, without reasoning that nothing follows; each reasoning has a summary."""
-    found: list[JsonObject] = []
-    belongs = nameless = False
-    for item in reversed(items):
-        kind = item_kind(item)
-        if kind != "reasoning":
-            belongs = _is_the_models(item)
-            nameless = kind == "message" and item.get("id") is None
-        elif not belongs:
-            changes.append(Change("dropped", "OR04", "no item follows the reasoning"))
-            continue
-        else:
-            if nameless and _is_kept(item):
-                # With the id the API would demand the item that followed the reasoning.
-                changes.append(
-                    Change("dropped", "OR04", "the id of reasoning whose message has none")
-                )
-                item.pop("id")
-            if not isinstance(item.get("summary"), list):
-                changes.append(
-                    Change("added", "OR05", "reasoning needs a summary, which may be empty")
-                )
-                item["summary"] = []
-        found.append(item)
-    return found[::-1]
-
-
-def _is_kept(item: JsonObject) -> bool:
-    """Return whether reasoning is only a reference by id, without its content."""
-    kept = str(item.get("id", "")).startswith(_OWN_REASONING)
-    return kept and not item.get("encrypted_content")
-
-
-def _is_the_models(item: JsonObject) -> bool:
-    kind = item_kind(item) or ""
-    if kind == "message":
-        return item.get("role") == "assistant"
-    return not kind.endswith(("_output", "_response")) or item.get("execution") == "server"

@@ -59,6 +59,33 @@ def test_a_rollout_of_codex_is_recognised_by_its_items(importer: Importer) -> No
     assert (tools[0].requested_at, tools[0].ended_at) == (AT + 1_000_000, AT + 2_000_000)
 
 
+def test_items_of_codex_with_forms_of_their_own_are_calls(importer: Importer) -> None:
+    """A shell, a patch and a computer are called with what they are asked, and answered."""
+    printed = {"stdout": "", "stderr": "no", "outcome": {"type": "exit", "exit_code": 2}}
+    patch = {"type": "delete_file", "path": "a.py"}
+    shot = {"type": "computer_screenshot", "image_url": "https://example.com/a.png"}
+    tools = importer.lines(
+        "rollout.jsonl",
+        codex("session_meta", 0, id="session-1", cwd="/"),
+        item("message", 0, role="user", content=[{"type": "input_text", "text": "go"}]),
+        item("shell_call", 1, call_id="a", action={"commands": ["make"]}),
+        item("shell_call_output", 2, call_id="a", output=[printed]),
+        item("apply_patch_call", 3, call_id="b", operation=patch),
+        item("apply_patch_call_output", 4, call_id="b", status="completed", output="done"),
+        item("computer_call", 5, call_id="c", action={"type": "wait"}),
+        item("computer_call_output", 6, call_id="c", output=shot),
+        item("apply_patch_call", 7, call_id="d", operation=patch),
+    )
+    assert states(tools) == [
+        ("shell", "Failed"),
+        ("apply_patch", "Completed"),
+        ("computer", "Completed"),
+        ("apply_patch", "Pending"),
+    ]
+    assert tools[0].call.arguments == {"commands": ["make"]}
+    assert tools[1].call.arguments == patch
+
+
 def _said(role: str, seconds: float, text: str) -> dict[str, Any]:
     return item("message", seconds, role=role, content=[{"type": "input_text", "text": text}])
 
@@ -399,6 +426,32 @@ def test_a_saved_run_of_openai_agents_is_read(importer: Importer) -> None:
         },
     )
     assert states(tools) == [("pay", "Pending")]
+
+
+def test_shells_and_approvals_of_a_saved_run_are_calls(importer: Importer) -> None:
+    """The output of the shell is in the run, and so is the answer to the MCP server."""
+    shell = {"type": "shell_call", "call_id": "a", "action": {"commands": ["make"]}}
+    printed = {"stdout": "done", "stderr": "", "outcome": {"type": "exit", "exit_code": 0}}
+    asked = {"id": "m", "name": "f", "server_label": "s", "arguments": "{}"}
+    said = {
+        "tool_call_item": shell,
+        "tool_call_output_item": {"type": "shell_call_output", "call_id": "a", "output": [printed]},
+        "mcp_approval_request_item": {"type": "mcp_approval_request", **asked},
+        "mcp_approval_response_item": {
+            "type": "mcp_approval_response",
+            "approval_request_id": "m",
+            "approve": False,
+        },
+    }
+    tools = importer.document(
+        "run.json",
+        {
+            "$schemaVersion": "1.13",
+            "original_input": "build it",
+            "generated_items": [{"type": kind, "raw_item": raw} for kind, raw in said.items()],
+        },
+    )
+    assert states(tools) == [("shell", "Completed"), ("mcp_approval_request", "Rejected")]
 
 
 def test_an_answer_of_openai_responses_is_read(importer: Importer) -> None:

@@ -241,35 +241,34 @@ def test_a_file_that_may_not_be_a_pdf_does_not_cross() -> None:
 
 def test_bedrocks_documents_have_each_their_own_plain_name() -> None:
     """Names are made unique and legal, in results, too; a legal name stays."""
-    titles = ["C: a_b (1).pdf", "c a_b (1)", "c", "c", "", "é", "x" * 300]
-    content = [block(title=title) for title in titles]
-    calls = [
-        {
-            "role": "assistant",
-            "content": [{"type": "tool_use", "id": "t", "name": "f", "input": {}}],
-        },
-        {
-            "role": "user",
-            "content": [{"type": "tool_result", "tool_use_id": "t", "content": [block(title="c")]}],
-        },
-    ]
-    repaired = repair_messages([user(*content), *calls], "anthropic", "bedrock")
-    assert validate(repaired.messages, "bedrock") == []
-    names = [part["document"]["name"] for part in repaired.messages[0]["content"][:-1]]
-    assert names == [
-        "C a_b (1)",
-        "c a_b (1) 2",
+    assert names_in_bedrock("C: a_b (1).pdf", "c a b (1)", in_result="c") == [
+        *("C a b (1)", "c a b (1) 2"),
         "c",
-        "c 2",
-        "document",
-        "document 2",
-        "x" * 180,
     ]
+    assert names_in_bedrock("c", "c", "", "é", in_result="c") == [
+        *("c", "c 2", "document", "document 2"),
+        "c 3",
+    ]
+    long = "x" * 300
+    assert names_in_bedrock(long, long, in_result="d.PDF") == ["x" * 200, f"{'x' * 198} 2", "d"]
+
+
+def names_in_bedrock(*titles: str, in_result: str) -> list[str]:
+    """Return what Bedrock is told that Anthropic's documents are named, the last in a result."""
+    content = [block(title=title) for title in titles]
+    asked = {"type": "tool_use", "id": "t", "name": "f", "input": {}}
+    answer = {"type": "tool_result", "tool_use_id": "t", "content": [block(title=in_result)]}
+    given = [user(*content), {"role": "assistant", "content": [asked]}, user(answer)]
+    repaired = repair_messages(given, "anthropic", "bedrock")
+    assert validate(repaired.messages, "bedrock") == []
     (shown,) = repaired.messages[2]["content"][0]["toolResult"]["content"]
-    assert shown == bedrock("c 3")
-    assert [repair.rule for repair in repaired.repairs].count("document") == 6
+    made = [part["document"]["name"] for part in [*repaired.messages[0]["content"][:-1], shown]]
+    given_names = [title or "document" for title in [*titles, in_result]]
+    changed = sum(before != after for before, after in zip(given_names, made, strict=True))
+    assert [repair.rule for repair in repaired.repairs].count("document") == changed
     again = repair_messages(repaired.messages, "bedrock")
     assert (again.messages, again.repairs) == (repaired.messages, [])
+    return made
 
 
 def test_a_document_is_a_part_of_ours() -> None:

@@ -38,7 +38,16 @@ RESPONSES: dict[str, Any] = {
     "model": "gpt-5",
     "status": "incomplete",
     "incomplete_details": {"reason": "max_output_tokens"},
-    "output": [],
+    "output": [
+        {
+            "type": "function_call",
+            "id": "fc_1",
+            "call_id": "c1",
+            "name": "f",
+            "arguments": "{}",
+            "status": "incomplete",
+        }
+    ],
     "parallel_tool_calls": True,
     "tool_choice": "auto",
     "tools": [],

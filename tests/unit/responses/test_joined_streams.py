@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import pytest
 from support import more_streams, sse
 
-from eventstore import Conversation, recording
+from eventstore import Conversation, EventStore, recording, validate
 from eventstore.providers import list_key
 from eventstore.providers.streaming import streamed_response
 from projections import model_history
@@ -58,12 +59,12 @@ def pieces(*given: dict[str, Any], go_on: bool = True) -> dict[str, Any]:
 
 IN_PIECES = [
     chunk(
-        {"functionCall": {"name": "f", "id": "a", "willContinue": True}, "thoughtSignature": "x"}
+        {"functionCall": {"name": "f", "id": "a", "willContinue": True}, "thoughtSignature": "c2ln"}
     ),
     chunk(pieces({"jsonPath": "$.city", "stringValue": "Par", "willContinue": True})),
     chunk(pieces({"jsonPath": "$.city", "stringValue": "is"})),
     chunk(pieces({"jsonPath": "$.rows[0].n", "numberValue": 7})),
-    chunk(pieces({"jsonPath": "$.rows[1].n", "numberValue": 8})),
+    chunk(pieces({"jsonPath": "$.rows[1].n", "numberValue": 8.5})),
     chunk(pieces({"jsonPath": "$['a b']", "nullValue": "NULL_VALUE"})),
     chunk(pieces({"jsonPath": "$.tags[0]", "stringValue": "x"})),
     chunk(pieces({"jsonPath": "$.tags[1]", "boolValue": True}, {"jsonPath": 5}, {"jsonPath": "$"})),
@@ -80,13 +81,48 @@ def test_arguments_of_gemini_may_come_in_pieces(chat: Conversation) -> None:
     first, second = stream.tools
     assert first.call.arguments == {
         "city": "Paris",
-        "rows": [{"n": 7}, {"n": 8}],
+        "rows": [{"n": 7}, {"n": 8.5}],
         "a b": None,
         "tags": ["x", True],
     }
     assert (second.call.name, second.call.arguments) == ("g", {"n": 1})
     shown = model_history(chat.events()).render("gemini")["contents"][1]["parts"]
-    assert [part.get("thoughtSignature") for part in shown] == ["x", None]
+    assert [part.get("thoughtSignature") for part in shown] == ["c2ln", None]
+
+
+def test_a_whole_number_of_gemini_is_one_number(chat: Conversation) -> None:
+    """The SDK has floats alone in pieces: the fingerprint is that of a call which came whole."""
+    types = pytest.importorskip("google.genai.types")
+    numbers = {"n": 7, "half": 7.5, "far": 2.0**60, "below": -3}
+    begun = {"functionCall": {"name": "f", "willContinue": True}}
+    given = [{"jsonPath": f"$.{key}", "numberValue": value} for key, value in numbers.items()]
+    whole = {"functionCall": {"name": "f", "args": numbers}}
+    chunks = [chunk(begun), chunk(pieces(*given, go_on=False)), chunk(whole, finish="STOP")]
+    read = [types.GenerateContentResponse.model_validate(each) for each in chunks]
+    chat.add_message("user", "q")
+    list(stream := recording(iter(read), chat, "gemini"))
+    one, two = (tool.call for tool in stream.tools)
+    assert str(one.arguments) == str(two.arguments) == str(numbers)
+    assert one.fingerprint == two.fingerprint
+
+
+def test_a_stream_of_gemini_may_be_cut_at_any_byte(store: EventStore) -> None:
+    """The pieces of arguments that came are kept, and the next prompt is valid."""
+    pytest.importorskip("google.genai")
+    read = [each for each in IN_PIECES if "'jsonPath': 5" not in str(each)]  # the SDK refuses it
+    body = b"".join(more_streams.encoded("gemini", read))
+    most = 0
+    for count in range(0, len(body), 37):
+        chat = store.conversation(str(count))
+        chat.add_message("user", "q")
+        stream = more_streams.open_stream("gemini", lambda count=count: iter([body[:count]]))
+        with suppress(Exception):  # half a line, which the SDK cannot read
+            list(recording(stream, chat, "gemini"))
+        chat.add_message("user", "Go on.")
+        prompt = model_history(chat.events()).render("gemini")["contents"]
+        assert validate(prompt, "gemini") == [], count
+        most = max(most, len(chat.tools))
+    assert most == 2
 
 
 def test_a_call_of_gemini_that_broke_off_says_how_far_it_came(chat: Conversation) -> None:

@@ -330,7 +330,6 @@ def test_a_message_goes_back_as_its_provider_wrote_it(chat: Conversation) -> Non
         "reasoning_content": "hm",
         "tool_calls": [
             {
-                "index": 0,
                 "type": "function",
                 "id": "call_1",
                 "function": {"arguments": '{"a":  1}', "name": "f"},

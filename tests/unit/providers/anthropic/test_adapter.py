@@ -270,7 +270,7 @@ def test_results_for_a_thread_that_the_server_keeps_stay_results() -> None:
 
 
 def test_an_error_and_a_later_success_under_its_id_are_both_reported() -> None:
-    """Turns later the model has read the error; in the same turn the success replaces it."""
+    """Turns later the model has read the error; in the same turn the success is the result."""
     failed = result(text("TIMEOUT"), is_error=True)
     late = [user(text("q")), says(CALL), user(failed), says(text("no")), user(result(text("12C")))]
     shown, done = mended(*late)
@@ -278,7 +278,9 @@ def test_an_error_and_a_later_success_under_its_id_are_both_reported() -> None:
     assert "12C" in repr(shown[4])
     assert ("wrapped", "two-results") in done
     shown, _ = mended(user(text("q")), says(CALL), user(failed), user(result(text("12C"))))
-    assert shown[2]["content"] == [result(text("12C"))]
+    answer, failure = shown[2]["content"]
+    assert answer == result(text("12C"))
+    assert failure["text"].endswith("TIMEOUT")
 
 
 def test_a_system_message_of_anything_but_text_becomes_the_users() -> None:

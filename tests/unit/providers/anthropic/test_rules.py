@@ -58,6 +58,7 @@ def served_result(kind: str = "web_search_tool_result", **more: object) -> Messa
 
 
 FOUND = {"type": "tool_reference", "tool_name": "refund"}
+PROGRAM = {"type": "code_execution_20260120", "tool_id": FOUND_ID}
 ASK = user(text())
 
 
@@ -447,6 +448,60 @@ BROKEN = [
         [ASK, assistant(served_result())],
         id="a result without a call",
     ),
+    pytest.param(
+        "AN13",
+        ["messages[1].content[0].thinking"],
+        [ASK, assistant({"type": "thinking", "signature": "sig"}, text()), ASK],
+        id="thinking whose text is missing",
+    ),
+    pytest.param(
+        "AN13",
+        ["messages[1].content[0].parsed_output"],
+        [ASK, assistant({**text(), "parsed_output": {}}), ASK],
+        id="what the client has parsed",
+    ),
+    pytest.param(
+        "AN13",
+        ["messages[1].content[0].from_"],
+        [ASK, assistant({"type": "fallback", "from_": {}, "to": {}}, text()), ASK],
+        id="a member by its name in Python",
+    ),
+    pytest.param(
+        "AN13*",
+        ["messages[0].content[0]", "messages[1].content[0]"],
+        [user({"type": "new"}), assistant({"type": "new"}, text()), ASK],
+        id="types of which the API's reference has none",
+    ),
+    pytest.param(
+        "AN21",
+        [f"{RESULT}.toolset_name"],
+        [ASK, assistant(call(toolset_name="browser")), user(result())],
+        id="a result without its toolset",
+    ),
+    pytest.param(
+        "AN21",
+        [f"{RESULT}.toolset_name"],
+        answered(toolset_name="browser"),
+        id="a result with a toolset that its call has not",
+    ),
+    pytest.param(
+        "AN22",
+        ["messages[1].content[0].caller"],
+        [ASK, assistant(call(caller=PROGRAM)), user(result())],
+        id="a caller that is not there",
+    ),
+    pytest.param(
+        "AN22",
+        [f"{RESULT[:-3]}[1]"],
+        [
+            ASK,
+            assistant(served(), call(caller=PROGRAM)),
+            user(result(), text()),
+            assistant(served_result(), text()),
+            ASK,
+        ],
+        id="words beside the result of a call of code",
+    ),
 ]
 
 BROKEN += [
@@ -581,6 +636,23 @@ SOUND = [
         id="a served call that still runs while a result of the client's comes",
     ),
     pytest.param("AN16", [ASK, assistant(served())], id="a turn that was paused"),
+    pytest.param("AN13*", [user(text(), {"type": "document"})], id="types that the API knows"),
+    pytest.param(
+        "AN21",
+        [ASK, assistant(call(toolset_name="browser")), user(result(toolset_name="browser"))],
+        id="a result of a toolset",
+    ),
+    pytest.param("AN21", answered(), id="a result of a tool without a toolset"),
+    pytest.param(
+        "AN22",
+        [ASK, assistant(served(), call(caller=PROGRAM)), user(result())],
+        id="results alone",
+    ),
+    pytest.param(
+        "AN22",
+        [ASK, assistant(call(caller={"type": "direct"})), user(result(), text())],
+        id="words beside the result of a call of the model's",
+    ),
 ]
 
 
@@ -594,10 +666,10 @@ class TestContract(BuiltInContract):
 
 
 def test_the_levels_are_those_of_the_specification() -> None:
-    """System messages inside, who speaks first and last and the literal reading are strict."""
+    """System messages inside, who speaks first and last, new types and the letter are strict."""
     strict = [code for code, (level, _, _) in anthropic.RULES.items() if level == "strict"]
-    assert strict == ["AN11", "AN11*", "AN12", "AN15", "AN18"]
-    assert model_rules("anthropic", None).tolerates == {"AN11", "AN11*", "AN18"}
+    assert strict == ["AN11", "AN11*", "AN12", "AN13*", "AN15", "AN18"]
+    assert model_rules("anthropic", None).tolerates == {"AN11", "AN11*", "AN13*", "AN18"}
 
 
 @pytest.mark.parametrize("last", [assistant(text()), assistant(), assistant(text("{"))])

@@ -45,6 +45,12 @@ THOUGHT = {"reasoningContent": {"reasoningText": {"text": "hm", "signature": "si
 DOCUMENT = {"document": {"format": "pdf", "name": "a", "source": {"bytes": b"x"}}}
 PICTURE = {"image": {"format": "png", "source": {"bytes": b"x"}}}
 
+
+def document(name: object, form: str = "pdf") -> Message:
+    """Return a document."""
+    return {"document": {"format": form, "name": name, "source": {"bytes": b"x"}}}
+
+
 BROKEN = [
     pytest.param(
         "BE01", ["messages[0].content[1]"], [user(TEXT, THOUGHT)], id="reasoning of the user"
@@ -247,10 +253,46 @@ STRICT = [
         id="a JSON list",
     ),
     pytest.param(
-        "BE03*",
-        [f"{USE}.toolUseId", f"{RESULT}.toolUseId"],
-        [user(), says(call("f.g:0")), user(result("f.g:0"))],
-        id="a dot in the id",
+        "BE07",
+        ["messages[2].content[1].document.name"],
+        [user(TEXT, document("a")), says(TEXT), user(TEXT, document("a", "csv"))],
+        id="one name for two documents",
+    ),
+    pytest.param(
+        "BE07",
+        ["messages[2].content[0].toolResult.content[0].document.name"],
+        [user(TEXT, document("a")), says(call()), user(result(content=[document("a")]))],
+        id="a name that a result repeats",
+    ),
+    pytest.param(
+        "BE07",
+        [f"messages[0].content[{place}].document.name" for place in (1, 2, 3, 4, 5)],
+        [user(TEXT, *map(document, ("a.pdf", "a_b", "a  b", "é", "x" * 201)))],
+        id="names that are not legal",
+    ),
+    pytest.param(
+        "BE07",
+        ["messages[2].content[2].document"],
+        [user(TEXT, *map(document, "abcd")), says(TEXT), user(TEXT, *map(document, "ef"))],
+        id="six documents",
+    ),
+    pytest.param(
+        "BE07",
+        ["messages[0].content[1].document.format", "messages[0].content[2].image.format"],
+        [user(TEXT, document("a", "bin"), {"image": {**PICTURE["image"], "format": "bmp"}})],
+        id="formats that are not known",
+    ),
+    pytest.param(
+        "BE07*",
+        ["messages[0].content[2]"],
+        [user(TEXT, document("a", "csv"), POINT)],
+        id="a cache point behind a table",
+    ),
+    pytest.param(
+        "BE07*",
+        ["messages[0].content[2].document.name"],
+        [user(TEXT, document("a"), document("A"))],
+        id="names that differ in case",
     ),
     pytest.param(
         "BE03*",
@@ -267,6 +309,23 @@ STRICT = [
 ]
 
 SOUND = [
+    pytest.param(
+        "BE03", [user(), says(call("f.g:0")), user(result("f.g:0"))], id="a point in the id"
+    ),
+    pytest.param(
+        "BE07",
+        [user(TEXT, *(document(f"a (1) [{n}]-b", "csv") for n in range(5)))],
+        id="five documents",
+    ),
+    pytest.param(
+        "BE07",
+        [user(TEXT, {"document": {"name": "a", "source": {"text": "A"}}})],
+        id="a text without a format",
+    ),
+    pytest.param("BE07*", [user(TEXT, document("a"), POINT)], id="a cache point behind a PDF"),
+    pytest.param(
+        "BE07*", [user(document("a", "csv"), TEXT, POINT)], id="a cache point behind words"
+    ),
     pytest.param("BE04", [user(TEXT, *[POINT] * 4)], id="4 cache points"),
     pytest.param(
         "BE06",

@@ -684,3 +684,36 @@ def test_members_beside_the_parts_are_listed_for_other_providers() -> None:
     )
     assert instead.messages == [{"role": "user", "content": "x"}]
     assert [repair.rule for repair in instead.repairs] == ["form"]
+
+
+def test_faults_in_calls_are_mended_and_named(chat: Conversation) -> None:
+    """Names get legal, null goes, and a call keeps its signature where only this was wrong."""
+    signed = {"functionCall": {"name": "f", "args": None}, "thoughtSignature": "c2ln"}
+    named = {
+        "functionCall": {"id": "a", "name": "3d\n", "args": {}},
+        "thoughtSignature": "no base64!",
+    }
+    given = [
+        {"role": "user", "parts": [{"text": "q"}]},
+        {"role": "model", "parts": [signed]},
+        {"role": "user", "parts": [{"functionResponse": {"name": "f", "response": {}}}]},
+        {"role": "model", "parts": [named]},
+        {
+            "role": "user",
+            "parts": [{"functionResponse": {"id": "a", "name": "3d\n", "response": {}}}],
+        },
+    ]
+    repaired = repair_messages(given, "gemini")
+    assert validate(repaired.messages, "gemini") == []
+    assert repaired.messages[1]["parts"] == [
+        {"functionCall": {"name": "f"}, "thoughtSignature": "c2ln"}
+    ]
+    (call,) = repaired.messages[3]["parts"]
+    (response,) = repaired.messages[4]["parts"]
+    assert call["functionCall"]["name"] == response["functionResponse"]["name"]
+    assert call["thoughtSignature"] == UNSIGNED
+    assert {"name", "form", "GE06"} == {repair.rule for repair in repaired.repairs}
+    chat.record_messages(given, "gemini")
+    logged, repairs = model_history(chat.events()).rendered("gemini")
+    assert logged["contents"] == repaired.messages
+    assert {"name", "form", "GE06"} == {repair.rule for repair in repairs}

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 import pytest
 
 from eventstore import Conversation, Image, Opaque, Text, validate
+from eventstore.domain.own_texts import RECEIVED
 from eventstore.providers import parse
 from eventstore.providers.identifiers import nine_characters
+from eventstore.providers.mistral.shapes import (
+    CALL_MEMBERS,
+    CHUNK_MEMBERS,
+    FUNCTION_MEMBERS,
+    IMAGE_MEMBERS,
+    MEMBERS,
+)
+from eventstore.providers.registry import model_rules
 from projections import model_history, repair_messages
 
 ID = "abcDEF123"
@@ -39,8 +49,12 @@ def result(call_id: Any = ID, content: Any = "R", **more: Any) -> dict[str, Any]
             id="thinking",
         ),
         pytest.param(
-            [user(), calling(ID, content=[], prefix=False, index=0), result()],
-            id="no chunks, a prefix that is none, and a member that we do not know",
+            [user(), calling(ID, content=[], prefix=False), result()],
+            id="no chunks, and a prefix that is none",
+        ),
+        pytest.param(
+            [user(), calling("call_12345-x"), result("call_12345-x")],
+            id="an id of any characters",
         ),
         pytest.param(
             [user(), calling(ID, arguments={"a": 1}), result(content=[])],
@@ -258,15 +272,89 @@ def test_thinking_goes_with_its_whole_turn_or_not_at_all(chat: Conversation) -> 
     assert "hm" not in str(answered.render("openai"))
 
 
-def test_members_that_we_do_not_know_stay_with_a_message_that_is_mended() -> None:
-    """Unknown members stay as long as all calls of the message are shown."""
-    repaired = repair_messages([user(), calling("call_1", metadata={"a": 1})], "mistral")
-    assert repaired.messages[1]["metadata"] == {"a": 1}
+def test_members_that_mistral_does_not_know_are_left_out(chat: Conversation) -> None:
+    """Each is named, by the list and by the log, and everything else stays as it was."""
+    thought = {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}], "closed": True}
+    asked = calling(ID, content=[thought, {"type": "text", "text": "so", "index": 0}])
+    asked["tool_calls"][0]["function"]["parsed_arguments"] = {}
+    asked = {**asked, "reasoning_content": "hm", "refusal": None}
+    given = [{**user(), "name": "a"}, asked, result(is_error=False), user("on")]
+    repaired = repair_messages(given, "mistral")
+    assert repaired.messages == [
+        user(),
+        calling(ID, content=[thought, {"type": "text", "text": "so"}]),
+        result(),
+        {"role": "assistant", "content": RECEIVED},
+        user("on"),
+    ]
+    whys = [repair.why for repair in repaired.repairs if repair.rule == "MI04"]
+    assert [why.partition(":")[0] for why in whys] == [
+        "name of a message of the user",
+        "reasoning_content, refusal of a message of the assistant",
+        "parsed_arguments of a call",
+        "index of a chunk (text)",
+        "is_error of a message of the tool",
+    ]
+    assert validate(repaired.messages, "mistral") == []
+    chat.record_messages(given, "mistral")
+    history = model_history(chat.events())
+    for _ in range(2):  # the second request takes up what the first has made
+        made, repairs = history.rendered("mistral")
+        assert made["messages"] == repaired.messages
+        assert [repair.why for repair in repairs if repair.rule == "MI04"] == whys
+
+
+def test_an_older_model_gets_ids_of_nine_characters() -> None:
+    """Call and result have the same; where no model is named, an id of Mistral's stays."""
+    given = [user(), calling("call_12345-x", "x"), result("call_12345-x"), result("x")]
+    assert repair_messages(given, "mistral").messages == given
+    for model in ("mistral-large-2512", "magistral-medium-2509", "mistral-large-latest"):
+        assert validate(given, "mistral", model=model) == []
+    for model in ("mistral-large-2407", "open-mistral-nemo", "mistralai/pixtral-12b"):
+        assert {each.level for each in validate(given, "mistral", model=model)} == {"hard"}
+        made = repair_messages(given, "mistral", model=model)
+        one, two = (nine_characters(each) for each in ("call_12345-x", "x"))
+        assert made.messages == [user(), calling(one, two), result(one), result(two)]
+        assert {repair.rule for repair in made.repairs} == {"MI01"}
+        assert validate(made.messages, "mistral", model=model) == []
+
+
+def test_the_models_whose_tokenizer_asks_for_nine_characters_are_known() -> None:
+    """The table of mistral-common says the same of each model that it names."""
+    pytest.importorskip("mistral_common")
+    from mistral_common.tokens.tokenizers.mistral import MODEL_NAME_TO_TOKENIZER_CLS
+
+    table: dict[str, Any] = MODEL_NAME_TO_TOKENIZER_CLS
+    for model, made in table.items():
+        names = {made.__name__, *made.__code__.co_names}  # to call it needs sentencepiece
+        asks = "MI01*" in model_rules("mistral", model).refuses
+        assert asks is not names.isdisjoint(("v3", "v7", "v11")), model
+
+
+def test_the_known_members_are_those_of_the_sdk() -> None:
+    """A member that the SDK's types have is sent, and no other is."""
+    models = pytest.importorskip("mistralai.client.models")
+    chunks = import_module("mistralai.client.models.contentchunk")._CONTENT_CHUNK_VARIANTS
+    named: list[tuple[Any, Any]] = [
+        *((getattr(models, f"{role.title()}Message"), MEMBERS[role]) for role in MEMBERS),
+        (models.ToolCall, CALL_MEMBERS),
+        (models.FunctionCall, FUNCTION_MEMBERS),
+        (models.ImageURL, IMAGE_MEMBERS),
+        *((made, CHUNK_MEMBERS[kind]) for kind, made in chunks.items()),
+    ]
+    assert chunks.keys() == CHUNK_MEMBERS.keys()
+    for model, known in named:
+        sent = {field.alias or name for name, field in model.model_fields.items()}
+        assert sent == known, model
+
+
+def test_an_object_that_says_nothing_is_no_message() -> None:
+    """Texts are the user's, and objects without a message are left out."""
     kept = repair_messages(
         [{**user(17), "metadata": 1}, "text", 5, None, {}, {"choices": [5]}, {"choices": 5}],
         "mistral",
     ).messages
-    assert kept == [{"metadata": 1, "role": "user", "content": "17"}, user("text"), user("5")]
+    assert kept == [user("17"), user("text"), user("5")]
 
 
 def test_errors_and_notes_are_part_of_the_text(chat: Conversation) -> None:

@@ -46,24 +46,6 @@ BROKEN = [
     pytest.param(
         "MI01",
         [f"{FIRST}.id", "messages[2].tool_call_id"],
-        [user(), calling(call("call_1")), result("call_1")],
-        id="another provider's id",
-    ),
-    pytest.param(
-        "MI01",
-        [f"{FIRST}.id", "messages[2].tool_call_id"],
-        [user(), calling(call("abcdefgh_")), result("abcdefgh_")],
-        id="an underscore",
-    ),
-    pytest.param(
-        "MI01",
-        [f"{FIRST}.id", "messages[2].tool_call_id"],
-        [user(), calling(call("abcdefghi\n")), result("abcdefghi\n")],
-        id="a newline",
-    ),
-    pytest.param(
-        "MI01",
-        [f"{FIRST}.id", "messages[2].tool_call_id"],
         [user(), calling(call("null")), result("null")],
         id="the SDK's word for no id",
     ),
@@ -202,8 +184,70 @@ FROWNED_AT = [
     ),
 ]
 
+UNKNOWN = [
+    pytest.param("MI04", ["messages[0].name"], [{**user(), "name": "a"}], id="a user's name"),
+    pytest.param(
+        "MI04",
+        ["messages[1].reasoning_content", "messages[1].refusal", "messages[2].is_error"],
+        [
+            user(),
+            calling(call(), reasoning_content="hm", refusal=None),
+            result(is_error=True),
+        ],
+        id="members of Chat Completions",
+    ),
+    pytest.param(
+        "MI04",
+        [f"{FIRST}.extra", f"{FIRST}.function.parsed_arguments"],
+        [
+            user(),
+            calling(
+                {
+                    "id": ID,
+                    "extra": 1,
+                    "function": {"name": "f", "arguments": "{}", "parsed_arguments": {}},
+                }
+            ),
+            result(),
+        ],
+        id="members of a call",
+    ),
+    pytest.param(
+        "MI04",
+        [
+            "messages[0].content[0].cache_control",
+            "messages[0].content[1].image_url.name",
+            "messages[0].content[2].thinking[0].annotations",
+        ],
+        [
+            user(
+                [
+                    {"type": "text", "text": "a", "cache_control": {}},
+                    {"type": "image_url", "image_url": {"url": "u", "name": "n"}},
+                    {
+                        "type": "thinking",
+                        "thinking": [{"type": "text", "text": "b", "annotations": []}],
+                    },
+                ]
+            )
+        ],
+        id="members of chunks",
+    ),
+]
+
 SOUND = [
     pytest.param("MI01", [user(), calling(call()), result()], id="nine characters"),
+    pytest.param("MI01", [user(), calling(call("call_1-x")), result("call_1-x")], id="any id"),
+    pytest.param(
+        "MI04",
+        [
+            user([{"type": "image_url", "image_url": {"url": "u", "detail": "low"}}]),
+            calling({**call(), "type": "function", "index": 0}, prefix=False),
+            result(name="f"),
+        ],
+        id="every member that is known",
+    ),
+    pytest.param("MI04", [user([{"type": "later", "any": 1}])], id="a chunk of an unknown type"),
     pytest.param("MI01", [user(), calling(call(name="x" * 64)), result(name="f")], id="names"),
     pytest.param(
         "MI02", [user(), calling(call(), call(OTHER)), result(OTHER), result()], id="any order"
@@ -234,13 +278,14 @@ class TestContract(BuiltInContract):
     """What all providers have in common."""
 
     provider = "mistral"
-    broken = BROKEN + FROWNED_AT
+    broken = BROKEN + FROWNED_AT + UNKNOWN
     sound = SOUND
 
 
 def test_the_message_is_in_the_words_of_the_api() -> None:
     """The message names the faulty id, short and printable."""
-    (bad, _) = validate([user(), calling(call("x" * 99)), result("x" * 99)], "mistral")
+    given = [user(), calling(call("x" * 99)), result("x" * 99)]
+    (bad, _) = validate(given, "mistral", model="open-mistral-nemo")
     assert bad.message.endswith(
         f"Tool call id was {'x' * 77}... but must be a-z, A-Z, 0-9, with a length of 9."
     )

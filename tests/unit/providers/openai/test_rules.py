@@ -294,7 +294,26 @@ BROKEN = [
     pytest.param("OA13", ["messages[0]"], ["hello"], id="a message that is a string"),
     pytest.param("OA13", ["messages"], {"messages": []}, id="an object instead of the list"),
     pytest.param("OA13", ["messages"], None, id="no list"),
+    pytest.param(
+        "OA20",
+        ["messages[0].parsed"],
+        [says(parsed={"order": 7})],
+        id="what the client has parsed of a text",
+    ),
+    pytest.param(
+        "OA20",
+        ["messages[0].tool_calls[0].function.parsed_arguments"],
+        [calling(parsed_call := call()), result()],
+        id="what the client has parsed of arguments",
+    ),
+    pytest.param(
+        "OA20*",
+        ["messages[0].tool_calls[0].index"],
+        [calling({**call(), "index": 0}), result()],
+        id="a place in a stream",
+    ),
 ]
+parsed_call["function"]["parsed_arguments"] = {}
 
 SOUND = [
     pytest.param("OA01", [calling(call("a"), call("b")), result("b"), result("a")], id="any order"),
@@ -367,6 +386,8 @@ SOUND = [
         id="every speaker",
     ),
     pytest.param("OA13", [], id="no messages"),
+    pytest.param("OA20", [user(), says()], id="a message of the wire"),
+    pytest.param("OA20*", [calling(call()), result()], id="a call of the wire"),
 ]
 
 
@@ -379,9 +400,9 @@ class TestContract(BuiltInContract):
 
 
 def test_the_levels_are_those_of_the_specification() -> None:
-    """Only the length of ids, their uniqueness and the JSON of arguments are strict."""
+    """The length of ids, their uniqueness, the JSON of arguments and places are strict alone."""
     strict = [code for code, (level, _, _) in openai.RULES.items() if level == "strict"]
-    assert strict == ["OA06", "OA09", "OA10"]
+    assert strict == ["OA06", "OA09", "OA10", "OA20*"]
 
 
 def test_the_message_lists_only_the_unanswered_ids() -> None:

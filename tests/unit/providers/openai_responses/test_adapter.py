@@ -524,7 +524,10 @@ def test_own_parts_without_their_native_form_are_items_again() -> None:
         reasoning(None),
         says(
             "assistant",
-            [{"type": "refusal", "refusal": "no"}, {"type": "output_text", "text": "x"}],
+            [
+                {"type": "refusal", "refusal": "no"},
+                {"type": "output_text", "text": "x", "annotations": []},
+            ],
         ),
         SEARCH,
         call("a"),
@@ -534,7 +537,8 @@ def test_own_parts_without_their_native_form_are_items_again() -> None:
 
 def test_items_about_openais_own_tools_do_not_cross() -> None:
     """Each is listed; the work of a server is named in a note of the user's."""
-    items = [says(), reasoning(), FIND, FOUND, TOOLS, SEARCH, output_text(), says()]
+    found = [each | {"execution": "server", "call_id": None} for each in (FIND, FOUND)]
+    items = [says(), reasoning(), *found, TOOLS, SEARCH, output_text(), says()]
     repaired = repair_messages(items, OURS, "anthropic")
     assert repaired.messages[0]["content"][-1] == {
         "type": "text",
