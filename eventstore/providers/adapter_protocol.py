@@ -97,10 +97,14 @@ class ProviderAdapter(Protocol):
     client_members: ClientMembers | None = None
     """What the SDK's client puts into messages, where that is anything."""
 
+    def is_on_wire(self, json: bytes) -> bool:
+        """Return whether `as_on_wire` changes no message of this JSON."""
+        return self.client_members is None or not self.client_members.may_be_in(json)
+
     def as_on_wire(self, message: JsonValue, changes: list[Change]) -> JsonValue:
         """Return a message with the members of the wire, before it is read; often the same.
 
-        It is asked only where there are `client_members`. What is changed goes to `changes`.
+        What is changed goes to `changes`.
         """
         client = self.client_members
         return message if client is None else client.without(message, "form", changes)
@@ -179,6 +183,14 @@ class ProviderAdapter(Protocol):
         """Return what a well-formed native result shows; nothing where it can only be text."""
         del native
         return ()
+
+    def is_made_of(self, native: JsonObject, text: str, *, is_error: bool) -> bool:
+        """Return whether a native result is the form that a result of this text has here.
+
+        Only results whose text is not that of their form need it; by default there are none.
+        """
+        del native, text, is_error
+        return False
 
     def free_texts(self, native: NativeMessage) -> Mapping[int, str]:
         """Return what the calls of a native message give to custom tools, by their places.

@@ -9,7 +9,9 @@ Providers refuse both. What the model wrote is not looked at: arguments may have
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
+from functools import cache
 from operator import is_
 from typing import Final
 
@@ -34,6 +36,11 @@ class ClientMembers(msgspec.Struct, frozen=True, kw_only=True):
     """Members that the wire does not have in `tool_calls`."""
     renamed: Mapping[str, str] = {}
     """Type of an object to the member of it that bears a `_` behind its name."""
+
+    def may_be_in(self, json: bytes) -> bool:
+        """Return whether messages of this JSON may have such members; their arguments may, too."""
+        names = self.added | self.added_to_calls | {*self.renamed.values()}
+        return _as_members(names).search(json) is not None
 
     def without(self, message: JsonValue, rule: str, changes: list[Change]) -> JsonValue:
         """Return a message with the members of the wire; the same where it has no others."""
@@ -73,6 +80,11 @@ class ClientMembers(msgspec.Struct, frozen=True, kw_only=True):
             renamed = self.renamed.get(kind)
             if renamed is not None and renamed in given:
                 yield renamed
+
+
+@cache
+def _as_members(names: frozenset[str]) -> re.Pattern[bytes]:
+    return re.compile(b'"(?:%b)":' % b"|".join(sorted(name.encode() for name in names)))
 
 
 def _without_member(given: JsonObject, key: str, rule: str, changes: list[Change]) -> JsonObject:

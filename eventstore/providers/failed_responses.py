@@ -99,7 +99,6 @@ def says_nothing(response: object, provider: str) -> bool:
 # Errors
 
 _ERRORS: Final = ("error", "errors", "Error")
-_IN_A_CHOICE: Final[tuple[Path, ...]] = (("choices", "error"), ("Output",))
 _CODES: Final = ("code", "type", "status", "__type", "Code", "error_type", "errorType")
 _STATUSES: Final = ("code", "status", "statusCode", "status_code", "http_status", "error_code")
 _SENTENCES: Final = ("message", "Message", "detail", "error_description", "error", "msg", "title")
@@ -131,7 +130,9 @@ def error_in(response: object) -> JsonValue:
     held = next((found for name in _ERRORS if (found := member(response, name))), None)
     if held is not None and not callable(held):
         return plain(response if held is True else held)
-    return next((plain(e) for path in _IN_A_CHOICE for e in values_at(response, path) if e), None)
+    choices = member(response, "choices")
+    inner = [member(each, ERROR) for each in choices] if is_json_list(choices) else []
+    return next((plain(each) for each in (*inner, member(response, "Output")) if each), None)
 
 
 def error_of_event(event: object) -> JsonValue:
@@ -143,11 +144,23 @@ def error_of_event(event: object) -> JsonValue:
         ((name, held),) = event.items()
         if name.endswith("Exception"):
             return {"type": name, **(held if isinstance(held, dict) else {"message": held})}
+    kind = member(event, "type")
+    if isinstance(kind, str) and kind not in (ERROR, "chunk") and not is_json_object(event):
+        return None
     for name in ("chunk", "data"):
         held = member(event, name)
         if held is not None and not isinstance(held, str):
-            return error_in(held)
-    return error_in(event)
+            event = held
+    return error_in(event) if kind == ERROR or _may_hold_error(event) else None
+
+
+def _may_hold_error(chunk: object) -> bool:
+    """Return whether a chunk has members that its SDK does not declare: errors are none."""
+    if is_json_object(chunk):
+        return True
+    choices = getattr(chunk, "choices", None)
+    parts = [chunk, *(choices if is_json_list(choices) else ())]
+    return any(getattr(part, "model_extra", None) for part in parts)
 
 
 def _is_bare(response: object) -> bool:

@@ -155,9 +155,10 @@ FACTS: Final = (
     ),
     ModelFact(
         provider="bedrock",
-        says="No model named: some continue from the assistant's words, or take changes of tools",
+        says="No model named: some continue from the assistant's words, or take changes of tools, "
+        "or more than 20 images in a message",
         source="https://github.com/strands-agents/sdk-python/issues/1694",
-        tolerates=("BE03**", "BE05"),
+        tolerates=("BE03**", "BE05", "BE07**"),
     ),
     ModelFact(
         provider="bedrock",

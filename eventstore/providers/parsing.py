@@ -22,7 +22,7 @@ from eventstore.providers.json_values import as_text
 from eventstore.providers.model import Change, ParsedItem, ParsedMessage, ParsedResult
 from eventstore.providers.registry import adapter_of, list_key
 from eventstore.providers.responses import refuse_several
-from eventstore.providers.sdk_objects import are_json, plain
+from eventstore.providers.sdk_objects import json_of, plain
 
 _FRAME: Final = frozenset(
     {
@@ -114,8 +114,9 @@ def parse_in_place(messages: list[Any], name: str, is_error: ResultTest | None =
     if any(map(_is_no_message, messages)):
         messages = _without_silent(messages, name)
     given = iter(messages)
-    known = {*map(type, messages)} == {dict} and are_json(messages)
-    return _parse_json(messages, given, given if known else map(plain, given), name, is_error, None)
+    json = json_of(messages) if {*map(type, messages)} == {dict} else None
+    taken = map(plain, given) if json is None else given
+    return _parse_json(messages, given, taken, name, is_error, None, json)
 
 
 def _is_no_message(message: object) -> bool:
@@ -135,8 +136,12 @@ def _parse_json(
     name: str,
     is_error: ResultTest | None,
     is_rejection: ResultTest | None,
+    json: bytes | None = None,
 ) -> Parsed:
-    """Return the items of `messages`, over which `given` goes, and `taken` as JSON."""
+    """Return the items of `messages`, over which `given` goes, and `taken` as JSON values.
+
+    `json` is the JSON text of all of them, where it is known.
+    """
     last = len(messages) - 1
     items: list[ParsedItem] = []
     numbers: list[int] = []
@@ -153,7 +158,7 @@ def _parse_json(
         return message
 
     wired: Iterable[JsonValue] = taken
-    if adapter.client_members is not None:
+    if json is None or not adapter.is_on_wire(json):
         wired = map(as_on_wire, taken)
     for item in adapter.parse(wired, *tests):
         items.append(item if has_mark else _error_by_text(item))

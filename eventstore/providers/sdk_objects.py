@@ -57,13 +57,14 @@ def is_json(value: object) -> TypeGuard[JsonValue]:
         return False
 
 
-def are_json(messages: Sequence[object]) -> TypeGuard[list[JsonValue]]:
-    """Return whether each of the messages is JSON, as `is_json` says of one."""
+def json_of(messages: Sequence[object]) -> bytes | None:
+    """Return the JSON of messages, each on a line of its own; None where one is not `is_json`."""
     try:
-        lines = _encode_lines(messages).split(b"\n")
+        json = _encode_lines(messages)
     except (TypeError, ValueError, RecursionError):
-        return False
-    return not any(nests_too_deeply(line, _MESSAGE_LEVELS) for line in lines if len(line) > _SHORT)
+        return None
+    long = (line for line in json.split(b"\n") if len(line) > _SHORT)
+    return None if any(nests_too_deeply(line, _MESSAGE_LEVELS) for line in long) else json
 
 
 _AROUND_LEVELS = 8

@@ -391,7 +391,7 @@ class _Writer:
         rejected = item.rejected and not slot.attempts  # a call that was started cannot be rejected
         error = item.is_error and not rejected
         if slot.text is not None:
-            if slot.repeats(item.text, error=error):
+            if slot.repeats(item.text, error=error) or self._is_made_of(item, slot):
                 self._found(number, _TWICE, slot.id)
                 return False
             is_old = slot.position[0] < self._turn
@@ -411,6 +411,12 @@ class _Writer:
             self._answered[slot.provider_id] = slot
         events.append(self._ended(item, slot, rejected=rejected))
         return True
+
+    def _is_made_of(self, item: ParsedResult, slot: Slot) -> bool:
+        """Return whether a result is the form that the answer of a call has in a prompt."""
+        if item.native is None or slot.text is None:
+            return False
+        return self._adapter.is_made_of(item.native, slot.text, is_error=slot.error)
 
     def _ended(self, item: ParsedResult, slot: Slot, *, rejected: bool) -> Event:
         provider = self._provider if item.native is not None else None

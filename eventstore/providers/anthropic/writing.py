@@ -355,7 +355,8 @@ def request_ids(
         call.id for turn in turns for call in turn.calls if own and _found_tools(call)
     )
     if free:
-        own, ids = [], []
+        own.clear()
+        ids.clear()
         for turn in turns:
             keep = {call.provider_id for call in turn.calls if call.id in free}
             taken = [[name for name in names if name not in keep] for names in (*before, *ids)]

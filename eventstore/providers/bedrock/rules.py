@@ -6,8 +6,8 @@ results stand inside one assistant turn, and are not paired.
 
 A star after a code marks the part of the rule that only some refuse: a model, or a literal reading
 of the documentation. The service was seen to answer blank and empty results (except errors), and
-some models refuse JSON that is not an object. Since 2026 ids may hold `.` and `:`. How many images
-a message may hold is a matter of the model: the pages of the service contradict each other.
+some models refuse JSON that is not an object. Since 2026 ids may hold `.` and `:`. One page of the
+service says that a message holds 20 images, another that the model decides: repair leaves them.
 
 A fault without a row of its own in the table is reported under the nearest one:
 
@@ -36,7 +36,11 @@ from eventstore.providers.bedrock.shapes import (
     GEMINI_MEMBERS,
     UNREAD,
 )
-from eventstore.providers.bedrock.shown_rules import check_shown, check_shown_strictly
+from eventstore.providers.bedrock.shown_rules import (
+    check_images,
+    check_shown,
+    check_shown_strictly,
+)
 from eventstore.providers.rules_reader import (
     apply_checks,
     is_list,
@@ -110,6 +114,11 @@ RULES: Final[dict[str, Rule]] = {
         "strict",
         "{detail}",
         "put the cache point before the document, and let no two names differ in case alone",
+    ),
+    "BE07**": (
+        "strict",
+        "{detail}",
+        "show fewer images in one message",
     ),
 }
 """Code to level, the service's words and the remedy."""
@@ -446,4 +455,5 @@ _CHECKS: Final[dict[str, Callable[[History], Iterator[Fault]]]] = {
     "BE06": _errors_that_show,
     "BE07": check_shown,
     "BE07*": check_shown_strictly,
+    "BE07**": check_images,
 }

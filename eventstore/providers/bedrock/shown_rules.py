@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
@@ -15,8 +16,9 @@ if TYPE_CHECKING:
     from eventstore.providers.bedrock.history import History
     from eventstore.providers.rules_reader import Fault
 
-__all__ = ["check_shown", "check_shown_strictly"]
+__all__ = ["check_images", "check_shown", "check_shown_strictly"]
 
+_MAX_IMAGES: Final = 20
 _DOCUMENT_NAME: Final = re.compile(r"[a-zA-Z0-9 ()\[\]-]{1,200}")
 
 
@@ -80,3 +82,12 @@ def check_shown_strictly(history: History) -> Iterator[Fault]:
                     f"{block.place}.document.name",
                     f"Messages can't contain duplicate document names: {readable(name)}.",
                 )
+
+
+def check_images(history: History) -> Iterator[Fault]:
+    """Check BE07**: a message holds 20 images at most, those of its results included."""
+    images = (block.parent for block in history.shown if block.kind == "image")
+    counts = Counter(parent.partition(".")[0] for parent in images)
+    for place, count in counts.items():
+        if count > _MAX_IMAGES:
+            yield place, f"{count} images in one message, and {_MAX_IMAGES} is the maximum."

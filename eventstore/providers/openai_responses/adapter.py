@@ -22,6 +22,7 @@ from eventstore.providers.client_members import ClientMembers
 from eventstore.providers.identifiers import call_ids, shortened
 from eventstore.providers.json_values import as_text, copy, other_members
 from eventstore.providers.model import (
+    Answer,
     Call,
     Change,
     NativeMessage,
@@ -31,7 +32,7 @@ from eventstore.providers.model import (
     Turn,
     visible_turns,
 )
-from eventstore.providers.openai_responses.client_items import Calls, screenshot_of
+from eventstore.providers.openai_responses.client_items import Calls, is_output_of, screenshot_of
 from eventstore.providers.openai_responses.reading import (
     NAME,
     is_call_item,
@@ -168,6 +169,10 @@ class OpenAIResponsesAdapter(ProviderAdapter):
             return parts_of(native["output"])
         shown = screenshot_of(native)
         return () if shown is None else (shown,)
+
+    def is_made_of(self, native: JsonObject, text: str, *, is_error: bool) -> bool:
+        """Return whether an output of the client's is made of a result with this text."""
+        return is_output_of(native, Answer(text, is_error))
 
     def free_texts(self, native: NativeMessage) -> dict[int, str]:
         """Return the inputs of the calls of custom tools, by their places."""

@@ -24,7 +24,7 @@ from eventstore.domain.own_texts import APPROVED, is_own_text
 from eventstore.providers.call_arguments import function_call
 from eventstore.providers.json_values import as_text, copy, members_of
 from eventstore.providers.media import image_of, url_of
-from eventstore.providers.model import Call
+from eventstore.providers.model import Answer, Call
 from eventstore.providers.openai_responses.shapes import (
     CALL_OF,
     CALLS,
@@ -315,6 +315,16 @@ def output_of(call: Call, item: JsonObject) -> JsonObject | None:
     return {"type": kind.output, kind.answers: item[kind.key], **made, **caller_of(item)}
 
 
+def is_output_of(output: JsonObject, answer: Answer) -> bool:
+    """Return whether an output is what `output_of` makes of an answer, whatever its call."""
+    make = _MADE.get(_kind(output))
+    if make is None:
+        return False
+    call = Call("", "", {}, answer)
+    made = _decided(answer) if make is _decision else make(call, {"call_id": output.get("call_id")})
+    return made is not None and all(output.get(key) == made[key] for key in made)
+
+
 def _add_note(output: JsonObject, note: str) -> None:
     held: JsonValue = output.get("output")
     if isinstance(held, str):
@@ -429,12 +439,15 @@ def _found_tools(call: Call, _: JsonObject) -> JsonObject | None:
 
 
 def _decision(call: Call, item: JsonObject) -> JsonObject:
-    answer = call.answer
     if call.arguments != asked(item).arguments:  # the server would run what it asked for
         said = _encode(call.arguments).decode()
         return {"approve": False, "reason": f"Only other arguments were approved: {said}"}
+    return _decided(call.answer)
+
+
+def _decided(answer: Answer) -> JsonObject:
     if answer.is_error:
-        return {"approve": False, "reason": answer_text(call) if answer.note else answer.text}
+        return {"approve": False, "reason": answer_text(answer) if answer.note else answer.text}
     if is_own_text(answer.text):
         is_approved = answer.text == APPROVED
         return {"approve": is_approved, **({} if is_approved else {"reason": answer.text})}

@@ -543,6 +543,38 @@ def test_the_sdk_s_own_error_in_a_stream_is_the_one_exception(
     assert prompt(asked, provider) == before
 
 
+def test_an_sdk_s_own_events_with_an_error_are_read_as_their_json_is(store: EventStore) -> None:
+    """Gateways add members that the SDK does not declare, to a chunk or to a choice of it."""
+    from openai.types.chat import ChatCompletionChunk
+    from openai.types.responses import ResponseErrorEvent, ResponseFailedEvent
+
+    by_kind = {each.get("type"): each for name, each, _ in ERROR_EVENTS if "responses" in name}
+    choice = {"index": 0, "delta": {}, "finish_reason": None, **GATEWAY}
+    failed = {**by_kind["response.failed"], "sequence_number": 1}
+    events: list[tuple[Any, Any, str]] = [
+        ("openai", ChatCompletionChunk.construct(id="c", choices=[], **GATEWAY), "error: 502"),
+        (
+            "openai",
+            ChatCompletionChunk.model_validate(
+                {**COMPLETION, "object": "chat.completion.chunk", "choices": [choice]}
+            ),
+            "error: 502",
+        ),
+        (
+            "openai-responses",
+            ResponseErrorEvent.model_validate({**by_kind["error"], "sequence_number": 1}),
+            "error: server_error",
+        ),
+        ("openai-responses", ResponseFailedEvent.model_validate(failed), "failed: server_error"),
+    ]
+    for number, (provider, event, reason) in enumerate(events):
+        chat = _said(store, str(number))
+        before = prompt(chat, provider)
+        with pytest.raises(ResponseFailed, match=TEXT):
+            list(recording(iter([event]), chat, provider))
+        assert_failed(chat, provider, reason, before)
+
+
 def test_all_streams_that_are_known_have_an_error_here() -> None:
     """A provider that is added has its own form."""
     assert {name for name, *_ in ERROR_EVENTS} == {*sse.EVENTS} >= {*more_streams.EVENTS}

@@ -283,6 +283,12 @@ STRICT = [
         id="formats that are not known",
     ),
     pytest.param(
+        "BE07**",
+        ["messages[2]"],
+        [user(), says(call()), user(result(content=[PICTURE]), *[PICTURE] * 20)],
+        id="21 images in a message",
+    ),
+    pytest.param(
         "BE07*",
         ["messages[0].content[2]"],
         [user(TEXT, document("a", "csv"), POINT)],
@@ -323,6 +329,11 @@ SOUND = [
         id="a text without a format",
     ),
     pytest.param("BE07*", [user(TEXT, document("a"), POINT)], id="a cache point behind a PDF"),
+    pytest.param(
+        "BE07**",
+        [user(*[PICTURE] * 20), says(TEXT), user(*[PICTURE] * 20)],
+        id="20 images in each of two messages",
+    ),
     pytest.param(
         "BE07*", [user(document("a", "csv"), TEXT, POINT)], id="a cache point behind words"
     ),

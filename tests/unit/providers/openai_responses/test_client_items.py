@@ -763,6 +763,25 @@ def test_our_own_texts_come_back_as_no_result(chat: Conversation) -> None:
     assert isinstance(chat.tools["call_1"].status, Pending)
 
 
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [
+        ("shell", {"stdout": "o", "stderr": "e", "exit_code": 2}),
+        ("local_shell", {"a": 1}),
+        ("apply_patch", {"status": "failed", "output": "no"}),
+        ("computer", URL),
+        ("tool_search", [FOUND]),
+        ("mcp_approval_request", True),
+    ],
+)
+def test_a_prompt_that_comes_back_adds_nothing(chat: Conversation, name: str, given: Any) -> None:
+    """The output is known as the form of the result that the log has."""
+    chat.complete(recorded(chat, name).id, given)
+    prompt, version = shown(chat), chat.version
+    chat.record_messages(prompt[-1:], OURS)
+    assert (chat.version, shown(chat)) == (version, prompt)
+
+
 def test_vllm_gets_whole_messages() -> None:
     """Parts of the assistant's stand in a message with its type, id and status there."""
     said = says("assistant", [{"type": "output_text", "text": "so", "annotations": []}])
