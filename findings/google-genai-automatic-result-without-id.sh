@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Guess: automatic function calling writes the turns that one would write by hand. Each call, each result and the
-#     answer is there once, and a result has the id of its call, which Google asks a client to give back.
+# Guess: automatic function calling leaves in a chat what one would write by hand: each call, each result and the
+#     answer once, and in their order.
 # Package: google-genai 3.6.1
 # Date: 2026-11-28
-# Output: each is there once, but no result has an id. Two results of one function differ by their order only.
+# Output: they are there, once and in order. What differs was not guessed: no result has the id of its call, which
+#     Google asks a client to give back. Two results of one function differ by their order only.
 #
 #     model: pay c1, pay c2
 #     user: pay without id, pay without id

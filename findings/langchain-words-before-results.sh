@@ -1,11 +1,10 @@
 #!/usr/bin/env bash
-# Guess: `convert_to_openai_messages` gives a conversation of Anthropic's form in an order that OpenAI takes. A user
-#     message that has results first and words after them, as Anthropic asks for, becomes tool messages and then
-#     the words.
+# Guess: `convert_to_openai_messages` makes a tool message of each result in a user message of Anthropic's form, also
+#     of one that is an error, and keeps the words that stand behind the results, as Anthropic asks for.
 # Package: langchain-core 1.8.3
 # Date: 2026-11-28
-# Output: the words come first. They stand between the calls and their results, where OpenAI takes none, and the
-#     model reads them before it reads what it had asked for. The error of a result is its words only.
+# Output: it does. What differs was not guessed: the words come first. They stand between the calls and their
+#     results, where OpenAI takes nothing else, and the model reads them before what it had asked for.
 #
 #     given: user (text), assistant (text, tool_use, tool_use), user (tool_result, tool_result, text)
 #     converted: user, assistant with 2 calls, user "Go on.", tool "paid", tool "no money"

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Guess: parallel calls of one turn go to every provider as they are, also two that are equal but for their ids: a
-#     tool that rolls dice is called three times with the same arguments, and has three results.
+# Guess: the results of parallel calls reach Gemini as the texts that the tool gave, be they numbers or words, each
+#     with its call.
 # Package: litellm 1.110.2
 # Date: 2026-11-28
-# Output: for Gemini models before 3 equal calls become one, and all their results stay. Gemini wants as many
-#     responses as calls. For Gemini 3 and the others each call is there.
+# Output: the texts are as they were. What differs was not guessed: for models before Gemini 3, calls that are equal
+#     but for their ids become one, and all their results stay. A tool that rolls dice was called three times, and
+#     Gemini wants as many responses as calls. For Gemini 3, and for Anthropic, each call is there.
 #
 #     gemini/gemini-2.5-pro: 1 calls, 3 results
 #     gemini/gemini-3-pro-preview: 3 calls, 3 results
