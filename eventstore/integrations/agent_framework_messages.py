@@ -11,7 +11,8 @@ from agent_framework import ChatResponse, Content, Message
 
 from eventstore.domain.arguments import in_microseconds
 from eventstore.domain.events import MessageAdded, ModelResponded
-from eventstore.domain.messages import PDF, ROLES, Document, Image, Opaque, Part, Text
+from eventstore.domain.media_types import PDF
+from eventstore.domain.messages import ROLES, Document, Image, Opaque, Part, Text
 from eventstore.domain.usage import Usage
 from eventstore.integrations.recorded_calls import shown_text
 from eventstore.providers.call_arguments import function_call

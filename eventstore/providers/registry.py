@@ -14,9 +14,8 @@ from typing import Final, Literal, NewType, TypeAlias, cast
 import msgspec
 
 from eventstore.domain.json_types import JsonValue
-from eventstore.domain.messages import Document, Image, Opaque
+from eventstore.domain.messages import Audio, Document, Image, Opaque
 from eventstore.providers.adapter_protocol import ProviderAdapter
-from eventstore.providers.media import Audio
 from eventstore.providers.models import ModelFact, ModelRules, rules_of_model
 from eventstore.providers.rule_book import RuleBook
 

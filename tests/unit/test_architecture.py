@@ -113,6 +113,7 @@ SHARED = {
     "eventstore.domain.settlement",
     "eventstore.domain.times",
     "eventstore.domain.unreadable_steps",
+    "eventstore.domain.wording",
     "eventstore.leases.under_way",
     "eventstore.seals.time_stamps",
 }

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from eventstore.domain.json_types import JsonObject, JsonValue
-from eventstore.domain.messages import PDF, Document, Image, Part, Text
+from eventstore.domain.media_types import PDF
+from eventstore.domain.messages import Document, Image, Opaque, Part, Text
 from eventstore.domain.own_texts import OPENING
 from eventstore.providers.call_arguments import is_call_of, object_arguments
 from eventstore.providers.gemini.reading import (
@@ -246,7 +247,7 @@ def _rendered(part: Part, changes: list[Change]) -> JsonObject | None:
             kind = {"mimeType": media_type} if media_type else {}
             return {"fileData": {**kind, "fileUri": part.url}}
         return {"inlineData": {"mimeType": media_type or "image/png", "data": part.data or ""}}
-    if part.provider == NAME and is_well_formed_part(part.data):
+    if isinstance(part, Opaque) and part.provider == NAME and is_well_formed_part(part.data):
         return native_part(part)
     text = foreign_text(part, changes)
     return {"text": text} if text and text.strip() else None

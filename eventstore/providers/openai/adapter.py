@@ -14,7 +14,7 @@ import msgspec
 
 from eventstore.domain.calls import FunctionCall, repeats_a_key
 from eventstore.domain.json_types import JsonObject, JsonValue
-from eventstore.domain.messages import Document, Image, Opaque, Part, Text
+from eventstore.domain.messages import Audio, Document, Image, Opaque, Part, Text
 from eventstore.domain.nesting import nests_too_deeply
 from eventstore.providers import chat_completions as chat
 from eventstore.providers.adapter_protocol import FormatSignature, ResponseMembers, ResultTest
@@ -28,7 +28,7 @@ from eventstore.providers.litellm_members import (
     signed_parts,
     without_own_members,
 )
-from eventstore.providers.media import Audio, document_of, file_name, image_of, url_of
+from eventstore.providers.media import document_of, file_name, image_of, url_of
 from eventstore.providers.model import (
     Call,
     Change,
@@ -87,7 +87,9 @@ class OpenAIAdapter(chat.ChatCompletionsAdapter):
     )
     portable_members = _OWN_MEMBERS | _BESIDE_CONTENT | {"is_error"}
 
-    client_members = ClientMembers(added=CLIENT_MEMBERS, added_to_calls=CLIENT_CALL_MEMBERS)
+    client_members: ClientMembers | None = ClientMembers(
+        added=CLIENT_MEMBERS, added_to_calls=CLIENT_CALL_MEMBERS
+    )
     response_members = ResponseMembers(
         finish_reason=(("choices", "finish_reason"), ("finish_reason",)),
         said=(("choices", "message"),),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from itertools import count
 from typing import Any
 
 import pytest
@@ -55,10 +56,12 @@ def chat() -> Iterator[Conversation]:
 
 
 @pytest.fixture(params=["a log", "a list"])
-def rendered(request: pytest.FixtureRequest, chat: Conversation) -> Render:
+def rendered(request: pytest.FixtureRequest, store: EventStore) -> Render:
     """Return what makes a request for one provider of messages in the form of another."""
+    numbers = count()
 
     def from_log(messages: list[dict[str, Any]], provider: Any, target: Any) -> Any:
+        chat = store.conversation(f"chat {next(numbers)}")
         chat.record_messages(messages, provider)
         return model_history(chat.events()).render(target)
 
