@@ -294,10 +294,7 @@ BROKEN = [
     pytest.param(
         "OA21",
         ["messages[0].thinking_blocks", "messages[0].tool_calls[0].provider_specific_fields"],
-        [
-            calling({**call(), "provider_specific_fields": {}}, thinking_blocks=[]),
-            result(),
-        ],
+        [calling({**call(), "provider_specific_fields": {}}, thinking_blocks=[]), result()],
         id="members of litellm's",
     ),
     pytest.param("OA13", ["messages[0]"], ["hello"], id="a message that is a string"),
@@ -410,7 +407,7 @@ class TestContract(BuiltInContract):
 
 
 def test_the_levels_are_those_of_the_specification() -> None:
-    """Strict: ids, the JSON of arguments, places in streams, members of litellm's."""
+    """Strict are ids, their uniqueness, the JSON of arguments, places and litellm's members."""
     strict = [code for code, (level, _, _) in openai.RULES.items() if level == "strict"]
     assert strict == ["OA06", "OA09", "OA10", "OA20*", "OA21"]
 
