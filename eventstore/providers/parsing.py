@@ -186,8 +186,8 @@ def _mark_not_whole(
     for item, number in zip(items, numbers, strict=True):
         if isinstance(item, ParsedMessage):
             if item.calls and number not in why:
-                message = messages[number]
-                says_why = type(message) is not dict or not members.isdisjoint(message)
+                message: object = messages[number]
+                says_why = not is_json_object(message) or not members.isdisjoint(message)
                 reason = finish_reason_of(message, name) if says_why else None
                 why[number] = why_not_whole(name, reason)
             if item.not_whole is not None:
