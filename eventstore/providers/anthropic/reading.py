@@ -31,6 +31,7 @@ REASONING = ("thinking", "redacted_thinking")
 _SENT_IN_ORDER = ["role", "content"]
 _SENT = {*_SENT_IN_ORDER}
 """The members of a message that a request may hold."""
+_NO_MEMBERS: Final[JsonObject] = {}
 
 
 CLIENT: Final = ClientMembers(added=CLIENT_MEMBERS, renamed=RENAMED)
@@ -41,8 +42,10 @@ def as_on_wire(message: JsonValue, changes: list[Change]) -> JsonValue:
 
     Thinking whose text the API had left out goes back with its signature and an empty text.
     """
-    content: JsonValue = message.get("content") if isinstance(message, dict) else None
-    if not (isinstance(message, dict) and isinstance(content, list)):
+    if not isinstance(message, dict):
+        return message
+    content: JsonValue = message.get("content")
+    if not isinstance(content, list):
         return message
     made = [_block_on_wire(block, changes) for block in content]
     is_same = all(map(is_, made, content))
@@ -98,12 +101,14 @@ def _items_of_blocks(
     calls: list[ParsedCall] = []
     well_formed = message.get("role") == role
     for block in content:
-        if is_of_kind(block, "tool_result"):
-            results.append(_result(block, is_error, is_rejection))
+        members = block if isinstance(block, dict) else _NO_MEMBERS
+        kind: JsonValue = members.get("type")
+        if kind == "tool_result":
+            results.append(_result(members, is_error, is_rejection))
             well_formed = well_formed and (role == "assistant" or not (rest or calls))
             continue
-        if is_of_kind(block, "tool_use"):
-            calls.append(_call(block))
+        if kind == "tool_use":
+            calls.append(_call(members))
             if role != "assistant":
                 continue
         elif (part := part_of(block)) is not None:
