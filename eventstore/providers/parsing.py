@@ -11,7 +11,7 @@ import msgspec
 
 from eventstore.domain.failure import Failure
 from eventstore.domain.finish_reasons import why_not_whole
-from eventstore.domain.json_types import JsonObject, JsonValue, is_json_object
+from eventstore.domain.json_types import JsonObject, JsonValue
 from eventstore.domain.messages import Text
 from eventstore.domain.own_texts import error_of_text
 from eventstore.providers.adapter_protocol import ResultTest
@@ -119,9 +119,9 @@ def parse_in_place(messages: list[Any], name: str, is_error: ResultTest | None =
     return _parse_json(messages, given, taken, name, is_error, None, json)
 
 
-def _is_no_message(message: object) -> bool:
+def _is_no_message(message: JsonValue) -> bool:
     """Return whether it may be a response that says nothing: what has a speaker says something."""
-    return is_json_object(message) and "role" not in message and message.get("type") in _UNTYPED
+    return isinstance(message, dict) and "role" not in message and message.get("type") in _UNTYPED
 
 
 _UNTYPED: Final = (None, "error")

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from eventstore.domain.json_types import JsonObject, JsonValue
 from eventstore.providers.anthropic.reading import is_of_kind
-from eventstore.providers.anthropic.server_calls import is_server_call
+from eventstore.providers.anthropic.server_calls import SERVED
 from eventstore.providers.model import Change
 
 
@@ -29,7 +29,8 @@ def _drop_callers(messages: list[JsonObject], changes: list[Change]) -> list[boo
         for block in content if isinstance(content, list) else ():
             if not isinstance(block, dict):
                 continue
-            if "caller" in block and block.get("type") == "tool_use":
+            kind = block.get("type")
+            if kind == "tool_use" and "caller" in block:
                 caller = _caller_of(block)
                 if caller is not None and caller not in ran:
                     del block["caller"]
@@ -37,7 +38,7 @@ def _drop_callers(messages: list[JsonObject], changes: list[Change]) -> list[boo
                     changes.append(Change("dropped", "AN22", why))
                 elif caller is not None:
                     found.append(True)
-            elif is_server_call(block) and isinstance(block.get("id"), str):
+            elif kind in SERVED and isinstance(block.get("id"), str):
                 ran.add(block["id"])
     return found
 

@@ -59,7 +59,7 @@ def _block_on_wire(block: JsonValue, changes: list[Change]) -> JsonValue:
     if kind == "tool_use" or (kind == "text" and len(block) == len(_TEXT_MEMBERS)):
         return block
     if kind == "tool_result":
-        return as_on_wire(block, changes)
+        return as_on_wire(block, changes) if isinstance(block.get("content"), list) else block
     if kind is None and isinstance(block.get("text"), str):
         changes.append(Change("added", "AN13", "a block with a text is of the type text"))
         return {"type": "text", **{key: block[key] for key in block if key != "type"}}
@@ -77,15 +77,16 @@ def items_of(
     given = message.get("role")
     role = TURN_ROLES.get(given, "user") if isinstance(given, str) else "user"
     content: JsonValue = message.get("content")
-    if not isinstance(content, list):
-        given_id = message.get("id")
-        message_id = given_id if isinstance(given_id, str) else None
-        text = as_text(content)
-        native = _native(message, role, content)
-        well_formed = given == role and isinstance(content, str)
-        said = ParsedMessage(role, (Text(text),), (), native, well_formed, message_id=message_id)
-        return [said] if text.strip() else []
-    return _items_of_blocks(message, role, content, is_error, is_rejection)
+    if isinstance(content, list):
+        return _items_of_blocks(message, role, content, is_error, is_rejection)
+    text = as_text(content)
+    if not text.strip():
+        return []
+    given_id = message.get("id")
+    message_id = given_id if isinstance(given_id, str) else None
+    native = _native(message, role, content)
+    well_formed = given == role and isinstance(content, str)
+    return [ParsedMessage(role, (Text(text),), (), native, well_formed, message_id=message_id)]
 
 
 def _items_of_blocks(
