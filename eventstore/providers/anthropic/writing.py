@@ -91,7 +91,8 @@ def _members_of_calls(turn: Turn) -> dict[str, JsonObject]:
 
 def _calls_in(native: JsonObject) -> list[JsonObject]:
     content: JsonValue = native.get("content")
-    return [b for b in content if is_of_kind(b, "tool_use")] if isinstance(content, list) else []
+    blocks = content if isinstance(content, list) else ()
+    return [b for b in blocks if isinstance(b, dict) and b.get("type") == "tool_use"]
 
 
 def without_final_reasoning(messages: list[JsonObject], changes: list[Change]) -> list[JsonObject]:
