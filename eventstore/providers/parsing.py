@@ -11,7 +11,7 @@ import msgspec
 
 from eventstore.domain.failure import Failure
 from eventstore.domain.finish_reasons import why_not_whole
-from eventstore.domain.json_types import JsonObject, JsonValue, is_json_object
+from eventstore.domain.json_types import JsonObject, JsonValue
 from eventstore.domain.messages import Text
 from eventstore.domain.own_texts import error_of_text
 from eventstore.providers.adapter_protocol import ResultTest
@@ -119,11 +119,9 @@ def parse_in_place(messages: list[Any], name: str, is_error: ResultTest | None =
     return _parse_json(messages, given, taken, name, is_error, None, json)
 
 
-def _is_no_message(message: object) -> bool:
+def _is_no_message(message: JsonValue) -> bool:
     """Return whether it may be a response that says nothing: what has a speaker says something."""
-    if not is_json_object(message) or "role" in message:
-        return False
-    return message.get("type") in _UNTYPED
+    return isinstance(message, dict) and "role" not in message and message.get("type") in _UNTYPED
 
 
 _UNTYPED: Final = (None, "error")
@@ -161,7 +159,7 @@ def _parse_json(
     if json is None or not adapter.is_on_wire(json):
         wired = map(as_on_wire, taken)
     for item in adapter.parse(wired, *tests):
-        items.append(item if has_mark else _error_by_text(item))
+        items.append(item if has_mark or type(item) is ParsedMessage else _error_by_text(item))
         numbers.append(last - length_hint(given))  # every adapter takes one after the other
     doubtful = [item for item in items if not item.well_formed]
     if len({*numbers}) < len(messages) or any(map(_is_silent, doubtful)):
@@ -184,17 +182,20 @@ def _mark_not_whole(
     why: dict[int, Failure | None] = {}
     members = {path[0] for path in adapter_of(name).response_members.finish_reason}
     for item, number in zip(items, numbers, strict=True):
-        if isinstance(item, ParsedMessage):
-            if item.calls and number not in why:
-                message: object = messages[number]
-                says_why = not is_json_object(message) or not members.isdisjoint(message)
-                reason = finish_reason_of(message, name) if says_why else None
-                why[number] = why_not_whole(name, reason)
-            if item.not_whole is not None:
-                why[number] = why.get(number) or item.not_whole
+        if type(item) is not ParsedMessage:
+            continue
+        if item.calls and number not in why:
+            message = messages[number]
+            if type(message) is not dict or not members.isdisjoint(message):
+                why[number] = why_not_whole(name, finish_reason_of(message, name))
+        if item.not_whole is not None:
+            why[number] = why.get(number) or item.not_whole
+    if not any(why.values()):
+        return
     for index, (item, number) in enumerate(zip(items, numbers, strict=True)):
-        if isinstance(item, ParsedMessage) and item.calls and why[number] is not item.not_whole:
-            items[index] = msgspec.structs.replace(item, not_whole=why[number])
+        failure = why.get(number)
+        if type(item) is ParsedMessage and item.calls and failure is not item.not_whole:
+            items[index] = msgspec.structs.replace(item, not_whole=failure)
 
 
 def _is_silent(item: ParsedItem) -> bool:

@@ -26,6 +26,8 @@ from eventstore.providers.server_kept_data import ServerKept, without_server_dat
 LaterSystem: TypeAlias = Literal["keep", "user"]
 """Whether a system message inside of a conversation stays, or becomes one of the user's."""
 
+_SYSTEM_ROLES = ("system", "developer")
+
 
 class Target(msgspec.Struct, frozen=True):
     """What turns are prepared for: a provider, and how it is told what it may not take.
@@ -67,7 +69,7 @@ def prepared(turn: Turn, target: Target) -> PreparedTurn:
 
 def _prepared(turn: Turn, target: Target) -> PreparedTurn:
     rich = [call for call in turn.calls if _is_rich(call, target.provider)] if turn.calls else []
-    said = _with_later_system(turn, target)
+    said = _with_later_system(turn, target) if turn.role in _SYSTEM_ROLES else turn
     if said is turn and turn.well_formed and turn.provider == target.provider and not rich:
         return PreparedTurn(turn, turn, (turn,), goes_as_it_was=True)
     adapter = adapter_of(target.provider)
@@ -94,13 +96,13 @@ def _is_rich(call: Call, provider: str) -> bool:
 
 
 def _with_later_system(turn: Turn, target: Target) -> Turn:
-    """Return a turn, a system message inside in the form that the model takes.
+    """Return the turn of a system message inside in the form that the model takes.
 
     Its own goes back as it is, unless the user is to say it. Where the model is known to take
     them, one from elsewhere becomes a system message too.
     """
     takes, wanted = target.takes_later_system, target.later_system
-    if turn.role not in ("system", "developer") or (takes is None and wanted == "keep"):
+    if takes is None and wanted == "keep":
         return turn
     if takes is False or (wanted == "user" and turn.is_plain_text):
         return msgspec.structs.replace(turn, well_formed=False)

@@ -310,7 +310,7 @@ class _Writer:
         slot = self._of_last_turn(number, item) or self._unanswered(item)
         if tells_of_doubt(item.text):
             item = msgspec.structs.replace(item, is_error=True)
-        elif is_own_text(item.text) and not self.keeps_own_texts:
+        elif not self.keeps_own_texts and is_own_text(item.text):
             self._found(number, _OWN_TEXT, item.id)
             self._placed.append(None)
             if slot is not None and slot.text is None and item.id is None:

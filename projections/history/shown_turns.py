@@ -56,9 +56,10 @@ class ShownTurns:
         for place in (*changed, *range(len(last.turns), end)):
             made: list[Repair] = []
             turns[place] = turn_of(entries[place], options, notes, made)
-            repairs.pop(place, None)
             if made:
                 repairs[place] = made
+            elif repairs:
+                repairs.pop(place, None)
         self._last = _View(asked, changes, turns, repairs)
         return [*turns], (repairs[place] for place in sorted(repairs))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from eventstore.domain.json_types import JsonObject, JsonValue, is_json_object
+from eventstore.domain.json_types import JsonObject, JsonValue
 from eventstore.domain.messages import Document, Image, Part, Text
 from eventstore.domain.own_texts import OPENING, STOPPED
 from eventstore.providers.adapter_protocol import (
@@ -106,11 +106,11 @@ class AnthropicAdapter(ProviderAdapter):
         return as_on_wire(message, changes)
 
     def parse(
-        self, messages: Iterable[object], is_error: ResultTest, is_rejection: ResultTest
+        self, messages: Iterable[JsonValue], is_error: ResultTest, is_rejection: ResultTest
     ) -> Iterator[ParsedItem]:
         """Yield the items of messages, taking one message after the other."""
         for message in messages:
-            if is_json_object(message):
+            if isinstance(message, dict):
                 yield from items_of(message, is_error, is_rejection)
             elif isinstance(message, str):
                 native = {"role": "user", "content": message}

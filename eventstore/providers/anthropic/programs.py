@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from eventstore.domain.json_types import JsonObject, JsonValue
 from eventstore.providers.anthropic.reading import is_of_kind
-from eventstore.providers.anthropic.server_calls import is_server_call
+from eventstore.providers.anthropic.server_calls import SERVED, is_server_call
 from eventstore.providers.model import Change
 
 
@@ -24,22 +24,31 @@ def _drop_callers(messages: list[JsonObject], changes: list[Change]) -> list[boo
     """Take out the callers that are not there; return a value for each caller that is."""
     ran: set[JsonValue] = set()
     found: list[bool] = []
-    for message in messages:
-        content: JsonValue = message["content"]
-        for block in content if isinstance(content, list) else ():
-            if not isinstance(block, dict):
-                continue
-            if "caller" in block and block.get("type") == "tool_use":
-                caller = _caller_of(block)
-                if caller is not None and caller not in ran:
-                    del block["caller"]
-                    why = f"{caller!r} made the call, and is not there any more"
-                    changes.append(Change("dropped", "AN22", why))
-                elif caller is not None:
-                    found.append(True)
-            elif is_server_call(block) and isinstance(block.get("id"), str):
+    for block in _callers_and_called(messages):
+        if is_server_call(block):
+            if isinstance(block.get("id"), str):
                 ran.add(block["id"])
+            continue
+        caller = _caller_of(block)
+        if caller is not None and caller not in ran:
+            del block["caller"]
+            why = f"{caller!r} made the call, and is not there any more"
+            changes.append(Change("dropped", "AN22", why))
+        elif caller is not None:
+            found.append(True)
     return found
+
+
+def _callers_and_called(messages: list[JsonObject]) -> list[JsonObject]:
+    """Return the server's calls, and the calls that name what made them."""
+    return [
+        block
+        for message in messages
+        if isinstance(message["content"], list)
+        for block in message["content"]
+        if isinstance(block, dict)
+        and (block.get("type") in SERVED or ("caller" in block and block.get("type") == "tool_use"))
+    ]
 
 
 def _caller_of(block: JsonObject) -> str | None:

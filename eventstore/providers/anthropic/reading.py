@@ -32,6 +32,7 @@ REASONING = ("thinking", "redacted_thinking")
 _SENT_IN_ORDER = ["role", "content"]
 _SENT = {*_SENT_IN_ORDER}
 """The members of a message that a request may hold."""
+_NO_MEMBERS: Final[JsonObject] = {}
 
 
 CLIENT: Final = ClientMembers(added=CLIENT_MEMBERS, renamed=RENAMED)
@@ -42,8 +43,10 @@ def as_on_wire(message: JsonValue, changes: list[Change]) -> JsonValue:
 
     Thinking whose text the API had left out goes back with its signature and an empty text.
     """
-    content: JsonValue = message.get("content") if isinstance(message, dict) else None
-    if not (isinstance(message, dict) and isinstance(content, list)):
+    if not isinstance(message, dict):
+        return message
+    content: JsonValue = message.get("content")
+    if not isinstance(content, list):
         return message
     made = [_block_on_wire(block, changes) for block in content]
     is_same = all(map(is_, made, content))
@@ -57,7 +60,7 @@ def _block_on_wire(block: JsonValue, changes: list[Change]) -> JsonValue:
     if kind == "tool_use" or (kind == "text" and len(block) == len(_TEXT_MEMBERS)):
         return block
     if kind == "tool_result":
-        return as_on_wire(block, changes)
+        return as_on_wire(block, changes) if isinstance(block.get("content"), list) else block
     if kind is None and isinstance(block.get("text"), str):
         changes.append(Change("added", "AN13", "a block with a text is of the type text"))
         return {"type": "text", **{key: block[key] for key in block if key != "type"}}
@@ -75,15 +78,16 @@ def items_of(
     given = message.get("role")
     role = TURN_ROLES.get(given, "user") if isinstance(given, str) else "user"
     content: JsonValue = message.get("content")
-    if not isinstance(content, list):
-        given_id = message.get("id")
-        message_id = given_id if isinstance(given_id, str) else None
-        text = as_text(content)
-        native = _native(message, role, content)
-        well_formed = given == role and isinstance(content, str)
-        said = ParsedMessage(role, (Text(text),), (), native, well_formed, message_id=message_id)
-        return [said] if text.strip() else []
-    return _items_of_blocks(message, role, content, is_error, is_rejection)
+    if isinstance(content, list):
+        return _items_of_blocks(message, role, content, is_error, is_rejection)
+    text = as_text(content)
+    if not text.strip():
+        return []
+    given_id = message.get("id")
+    message_id = given_id if isinstance(given_id, str) else None
+    native = _native(message, role, content)
+    well_formed = given == role and isinstance(content, str)
+    return [ParsedMessage(role, (Text(text),), (), native, well_formed, message_id=message_id)]
 
 
 def _items_of_blocks(
@@ -99,12 +103,14 @@ def _items_of_blocks(
     calls: list[ParsedCall] = []
     well_formed = message.get("role") == role
     for block in content:
-        if is_of_kind(block, "tool_result"):
-            results.append(_result(block, is_error, is_rejection))
+        members = block if isinstance(block, dict) else _NO_MEMBERS
+        kind: JsonValue = members.get("type")
+        if kind == "tool_result":
+            results.append(_result(members, is_error, is_rejection))
             well_formed = well_formed and (role == "assistant" or not (rest or calls))
             continue
-        if is_of_kind(block, "tool_use"):
-            calls.append(_call(block))
+        if kind == "tool_use":
+            calls.append(_call(members))
             if role != "assistant":
                 continue
         elif (part := part_of(block)) is not None:

@@ -37,7 +37,7 @@ def is_server_call(block: JsonValue) -> TypeGuard[JsonObject]:
 
 def pair_server_calls(messages: list[JsonObject], changes: list[Change]) -> None:
     """Tell of server calls without a result, and of server results without a call, in notes."""
-    blocks = list(_server_blocks(messages))
+    blocks = _server_blocks(messages)
     if not blocks:
         return
     for _, block in blocks:
@@ -118,14 +118,16 @@ def _is_result(block: JsonValue) -> bool:
     return isinstance(block, dict) and block.get("type") == "tool_result"
 
 
-def _server_blocks(messages: list[JsonObject]) -> Iterator[tuple[str, JsonObject]]:
-    """Yield the calls that the servers ran and their results, each with its message's role."""
-    for message in messages:
-        content: JsonValue = message["content"]
-        for block in content if isinstance(content, list) else ():
-            is_rare = isinstance(block, dict) and block.get("type") not in _ORDINARY
-            if is_rare and (is_server_call(block) or is_server_result(block)):
-                yield message["role"], block
+def _server_blocks(messages: list[JsonObject]) -> list[tuple[str, JsonObject]]:
+    """Return the calls that the servers ran and their results, each with its message's role."""
+    return [
+        (message["role"], block)
+        for message in messages
+        if isinstance(message["content"], list)
+        for block in message["content"]
+        if isinstance(block, dict) and block.get("type") not in _ORDINARY
+        if is_server_call(block) or is_server_result(block)
+    ]
 
 
 def _rename(block: JsonObject, changes: list[Change]) -> None:

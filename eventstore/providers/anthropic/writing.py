@@ -47,7 +47,7 @@ def add_assistant(
     own = turn.own_message(NAME)
     if own is not None and len(shown) == len(turn.calls):
         native = copy_json(own)
-        made = [block for block in native_blocks(native) if block.get("type") == "tool_use"]
+        made = _calls_in(native)
         if len(made) == len(shown):
             for block, (_, name) in zip(made, shown, strict=True):
                 block["id"] = name
@@ -81,13 +81,19 @@ def _members_of_calls(turn: Turn) -> dict[str, JsonObject]:
     native: JsonValue = turn.native if turn.provider == NAME else None
     if not isinstance(native, dict):
         return {}
-    made = [block for block in native_blocks(native) if block.get("type") == "tool_use"]
+    made = _calls_in(native)
     if len(made) != len(turn.calls):
         return {}
     return {
         call.id: {k: v for k, v in block.items() if isinstance(v, _OF_CALLS.get(k, ()))}
         for call, block in zip(turn.calls, made, strict=True)
     }
+
+
+def _calls_in(native: JsonObject) -> list[JsonObject]:
+    content: JsonValue = native.get("content")
+    blocks = content if isinstance(content, list) else ()
+    return [b for b in blocks if isinstance(b, dict) and b.get("type") == "tool_use"]
 
 
 def without_final_reasoning(messages: list[JsonObject], changes: list[Change]) -> list[JsonObject]:

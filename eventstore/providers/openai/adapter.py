@@ -157,17 +157,14 @@ class OpenAIAdapter(chat.ChatCompletionsAdapter):
 
     def free_texts(self, native: NativeMessage) -> dict[int, str]:
         """Return the inputs of the calls of custom tools, by their places."""
-        texts: dict[int, str] = {}
-        place = -1
         calls: list[JsonValue] = members_of(native).get("tool_calls") or []
-        for call in calls:
-            if not isinstance(call, dict):
-                continue
-            place += 1
-            custom: JsonValue = call.get("custom")
-            if isinstance(custom, dict) and not isinstance(call.get("function"), dict):
-                texts[place] = as_text(custom.get("input"))
-        return texts
+        made = [call for call in calls if isinstance(call, dict)]
+        return {
+            place: as_text(call["custom"].get("input"))
+            for place, call in enumerate(made)
+            if "custom" in call and isinstance(call["custom"], dict)
+            if not isinstance(call.get("function"), dict)
+        }
 
     def parse_calls(self, message: JsonObject) -> Iterator[ParsedCall]:
         """Yield the calls of a message, also those of custom tools and in the former format."""
