@@ -25,6 +25,7 @@ from eventstore.domain.finish_reasons import EMPTY, ERROR, ending_of, is_word, w
 from eventstore.domain.json_types import JsonObject, JsonValue, is_json_list, is_json_object
 from eventstore.domain.value_paths import Path, values_at
 from eventstore.providers.adapter_protocol import ResponseMembers
+from eventstore.providers.detection import request_of
 from eventstore.providers.finish_reason import finish_reason_of
 from eventstore.providers.registry import adapter_of
 from eventstore.providers.sdk_objects import member, plain
@@ -64,7 +65,9 @@ def failure_of(response: object, provider: str) -> FailedResponse | None:
         return None
     given = finish_reason_of(response, provider)
     ending = ending_of(provider, given)
-    if error is None and given is not None and ending == "whole" and not given.endswith(_NO_WORD):
+    if ending == "whole" and given is not None and given.endswith(_NO_WORD):
+        given = None  # it says nothing of what came
+    if error is None and given is not None and ending == "whole":
         return None
     reasoning_counts = given is None and error is None  # it may have broken off there
     said = () if error is not None and _is_error(response) else _said_in(response)
@@ -265,10 +268,10 @@ _REASONING_TYPES: Final = frozenset({"reasoning", "thinking", "redacted_thinking
 
 @cache
 def _names_in(members: ResponseMembers) -> frozenset[str]:
-    """Return the members that a response of the provider has, and a message or a request has not."""
+    """Return the members of the provider's responses that messages and items do not have."""
     own = (*members.said, *members.finish_reason, *members.input, *members.output)
     names = {path[0] for path in (*own, *members.response_id, *members.model)}
-    return frozenset(names - {"id", "model"})
+    return frozenset(names - {"id", "model", "content"})
 
 
 def _is_response(response: object, members: ResponseMembers) -> bool:
@@ -281,9 +284,10 @@ def _is_response(response: object, members: ResponseMembers) -> bool:
     speaker = member(member(response, "message"), "role")
     if speaker not in (None, "assistant"):
         return False
-    if member(response, "object") in _OBJECTS:
-        return True
-    return any(_has(response, name) for name in names if name != "content")
+    is_named = member(response, "object") in _OBJECTS
+    if not is_named and not any(_has(response, name) for name in names):
+        return False
+    return request_of(response) is None
 
 
 _OBJECTS: Final = ("chat.completion", "response")

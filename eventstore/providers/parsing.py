@@ -122,7 +122,7 @@ def parse_in_place(messages: list[Any], name: str, is_error: ResultTest | None =
 def _is_no_message(message: object) -> bool:
     """Return whether it may be a response that says nothing: what has a speaker says something."""
     if not is_json_object(message):  # an SDK's object, which may be a whole response
-        return message is not None
+        return hasattr(type(message), "model_dump")
     return not isinstance(message.get("role"), str) and message.get("type") in _UNTYPED
 
 
