@@ -300,6 +300,19 @@ def test_an_answer_without_words_is_no_failure(
     assert not any(getattr(r.event, "failed", False) for r in asked.events())
 
 
+def test_an_sdk_s_answer_without_words_is_no_message_in_an_import(store: EventStore) -> None:
+    """As it is none where it is recorded."""
+    from openai.types.chat import ChatCompletion
+
+    silent = {"role": "assistant", "content": ""}
+    choice = {"index": 0, "message": silent, "finish_reason": "stop"}
+    answer = ChatCompletion.model_validate({**COMPLETION, "choices": [choice]})
+    chat = store.conversation("c")
+    for _ in range(2):
+        chat.import_messages([{"role": "user", "content": "Hello."}, answer])
+        assert chat.version == 1
+
+
 def test_words_that_came_before_an_error_are_kept(asked: Conversation) -> None:
     """Its words are in the log, and the loop is told all the same; its calls have failed."""
     words = {"type": "message", "role": "assistant", "content": "Let me look."}
@@ -539,6 +552,15 @@ def test_a_stream_that_ended_without_a_word_has_failed(
     with pytest.raises(ResponseFailed):
         list(recording(iter(events), asked, provider))
     assert_failed(asked, provider, reason, before)
+
+
+def test_an_error_may_come_after_an_empty_chunk(asked: Conversation) -> None:
+    """Ollama says of each chunk but the last that it is not done."""
+    before = prompt(asked, "ollama")
+    empty = {"model": "m", "message": {"role": "assistant", "content": ""}, "done": False}
+    with pytest.raises(ResponseFailed, match=TEXT):
+        list(recording(iter([empty, {"error": TEXT}]), asked, "ollama"))
+    assert_failed(asked, "ollama", "error", before)
 
 
 def test_a_loop_that_is_left_learns_of_the_failure(asked: Conversation) -> None:
