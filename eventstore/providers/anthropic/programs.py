@@ -2,7 +2,7 @@
 
 1. The `caller` of a call names the server's call that runs the code; it stands before the call.
 2. Nothing but results answers such calls. What the user said beside them follows the code's answer.
-   Where all code has answered before, nothing would come: the words stay, and the caller goes.
+   Where nothing follows, as the code has answered before, the caller goes.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from eventstore.domain.json_types import JsonObject, JsonValue
 from eventstore.providers.anthropic.reading import is_of_kind
-from eventstore.providers.anthropic.server_calls import is_server_call, is_server_result
+from eventstore.providers.anthropic.server_calls import is_server_call
 from eventstore.providers.model import Change
 
 
@@ -53,24 +53,16 @@ def _caller_of(block: JsonObject) -> str | None:
 def _with_words_later(messages: list[JsonObject], changes: list[Change]) -> Iterator[JsonObject]:
     """Yield the messages, what stands beside results of code's calls in the next of the user."""
     made: list[JsonObject] = []  # calls by code, in the turn before
-    ended: set[JsonValue] = set()  # code that has answered
     words: list[JsonValue] = []
     for message in messages:
         content: JsonValue = message["content"]
         blocks: list[JsonValue] = content if isinstance(content, list) else []
         if message["role"] == "assistant":
             made = [b for b in blocks if is_of_kind(b, "tool_use") and _caller_of(b)]
-            ended.update(block.get("tool_use_id") for block in blocks if is_server_result(block))
         elif made and message["role"] == "user":
             results = [block for block in blocks if is_of_kind(block, "tool_result")]
             rest = _as_blocks(content)[len(results) :]
-            if rest and ended.issuperset(map(_caller_of, made)):
-                for call in made:
-                    why = f"{_caller_of(call)!r} made the call, and has answered before"
-                    changes.append(Change("dropped", "AN22", why))
-                    del call["caller"]
-                made = []
-            elif rest:
+            if rest:
                 changes.append(Change("moved", "AN22", "only results answer the calls of code"))
                 words += rest
                 message["content"] = results
@@ -81,6 +73,10 @@ def _with_words_later(messages: list[JsonObject], changes: list[Change]) -> Iter
         if message["content"]:
             yield message
     if words:
+        for call in made:
+            why = f"{_caller_of(call)!r} made the call, and has answered before"
+            changes.append(Change("dropped", "AN22", why))
+            del call["caller"]
         yield {"role": "user", "content": words}
 
 

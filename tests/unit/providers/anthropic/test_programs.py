@@ -202,14 +202,14 @@ def test_a_block_of_a_new_type_goes_back_as_it_came(chat: Conversation) -> None:
     assert prompt(chat) == given
 
 
-def test_words_beside_the_result_of_a_call_whose_code_has_answered_stay() -> None:
+def test_words_beside_the_last_result_of_code_that_has_answered_free_the_call() -> None:
     """No answer of the code follows that the words could stand behind: the caller goes."""
     late = {**CALL, "id": "toolu_2"}
     beside = user({**result(), "tool_use_id": "toolu_2"}, text("And?"))
     messages, done = repaired(ASK, says(RUN, CALL), user(result()), says(RAN, late), beside)
     assert messages[3]["content"] == [RAN, {k: v for k, v in late.items() if k != "caller"}]
-    assert messages[4:] == [beside]
-    assert done == [("dropped", "AN22")]
+    assert [block for message in messages[4:] for block in message["content"]] == beside["content"]
+    assert done == [("moved", "AN22"), ("dropped", "AN22")]
 
 
 @pytest.mark.parametrize("more", [{"is_error": None}, {"is_error": None, "content": []}])
