@@ -55,6 +55,10 @@ class FailedResponse(msgspec.Struct, frozen=True):
         )
 
 
+_UNFINISHED: Final = (None, "queued", "in_progress")
+"""What a response says of its end before there is one: a stream may break off there."""
+
+
 def failure_of(response: object, provider: str) -> FailedResponse | None:
     """Return why a response failed; None of any other, of a message, an item and a request."""
     members = adapter_of(provider).response_members
@@ -69,7 +73,7 @@ def failure_of(response: object, provider: str) -> FailedResponse | None:
         given = None  # it says nothing of what came
     if error is None and given is not None and ending == "whole":
         return None
-    reasoning_counts = given is None and error is None  # it may have broken off there
+    reasoning_counts = given in _UNFINISHED and error is None  # it may have broken off there
     said = () if error is not None and _is_error(response) else _said_in(response)
     says_something = any(_speaks(value, reasoning_counts=reasoning_counts) for value in said)
     if error is None:

@@ -11,7 +11,7 @@ import msgspec
 
 from eventstore.domain.failure import Failure
 from eventstore.domain.finish_reasons import why_not_whole
-from eventstore.domain.json_types import JsonObject, JsonValue
+from eventstore.domain.json_types import JsonObject, JsonValue, is_json_object
 from eventstore.domain.messages import Text
 from eventstore.domain.own_texts import error_of_text
 from eventstore.providers.adapter_protocol import ResultTest

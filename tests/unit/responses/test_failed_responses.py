@@ -563,6 +563,20 @@ def test_an_error_may_come_after_an_empty_chunk(asked: Conversation) -> None:
     assert_failed(asked, "ollama", "error", before)
 
 
+@pytest.mark.parametrize("status", ["queued", "in_progress", None])
+def test_a_stream_that_broke_off_after_its_reasoning_has_not_failed(
+    asked: Conversation, status: str | None
+) -> None:
+    """The status is of a response that goes on: no limit ended it."""
+    begun = {"type": "response.created", "response": {"id": "resp_1", "status": status}}
+    reasoning = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "c2ln"}
+    done = {"type": "response.output_item.done", "output_index": 0, "item": reasoning}
+    with recording(iter([begun, done]), asked, "openai-responses") as stream:
+        list(stream)
+    assert stream.broken_off
+    assert json.dumps(reasoning) in prompt(asked, "openai-responses")
+
+
 def test_a_loop_that_is_left_learns_of_the_failure(asked: Conversation) -> None:
     """The failure is raised once, and the SDK's own exception stands before it."""
 
