@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from eventstore.domain.json_types import JsonObject, JsonValue
+from eventstore.domain.json_types import JsonObject, JsonValue, is_json_list, is_json_object
 from eventstore.providers.anthropic.reading import is_of_kind
 from eventstore.providers.anthropic.server_calls import SERVED, is_server_call
 from eventstore.providers.model import Change
@@ -45,9 +45,9 @@ def _callers_and_called(messages: list[JsonObject]) -> list[JsonObject]:
     return [
         block
         for message in messages
-        if isinstance(message["content"], list)
-        for block in message["content"]
-        if isinstance(block, dict)
+        if is_json_list(content := message["content"])
+        for block in content
+        if is_json_object(block)
         and (block.get("type") in SERVED or ("caller" in block and block.get("type") == "tool_use"))
     ]
 

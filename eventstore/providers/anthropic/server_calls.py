@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import Final, TypeGuard
 
 from eventstore.domain.fingerprint import content_id
-from eventstore.domain.json_types import JsonObject, JsonValue
+from eventstore.domain.json_types import JsonObject, JsonValue, is_json_list, is_json_object
 from eventstore.domain.own_texts import DONE
 from eventstore.providers.json_values import as_text
 from eventstore.providers.model import Change
@@ -123,9 +123,9 @@ def _server_blocks(messages: list[JsonObject]) -> list[tuple[str, JsonObject]]:
     return [
         (message["role"], block)
         for message in messages
-        if isinstance(message["content"], list)
-        for block in message["content"]
-        if isinstance(block, dict) and block.get("type") not in _ORDINARY
+        if is_json_list(content := message["content"])
+        for block in content
+        if is_json_object(block) and block.get("type") not in _ORDINARY
         if is_server_call(block) or is_server_result(block)
     ]
 
