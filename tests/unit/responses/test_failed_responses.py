@@ -651,7 +651,13 @@ def test_all_streams_that_are_known_have_an_error_here() -> None:
 def test_the_loop_of_the_readme_asks_again_with_the_same_prompt(asked: Conversation) -> None:
     """A failure is not taken for an answer, and nothing of it is in the next request."""
     words = {"index": 0, "delta": {"content": "Hello!"}, "finish_reason": "stop"}
-    streams = [[GATEWAY], [{**COMPLETION, "choices": []}], [{**COMPLETION, "choices": [words]}]]
+    begun = {"index": 0, "delta": {"role": "assistant", "content": ""}}  # and then it just ends
+    streams = [
+        [GATEWAY],
+        [{**COMPLETION, "choices": []}],
+        [{**COMPLETION, "choices": [begun]}],
+        [{**COMPLETION, "choices": [words]}],
+    ]
     prompts, answered = [], False
     while not answered:
         prompts.append(prompt(asked, "openai"))
@@ -661,8 +667,8 @@ def test_the_loop_of_the_readme_asks_again_with_the_same_prompt(asked: Conversat
         except ResponseFailed as failed:
             answered = not failed.retryable
         else:
-            answered = not response.tools
-    assert len(prompts) == 3
+            answered = not (response.tools or response.broken_off)
+    assert len(prompts) == 4
     assert len({*prompts}) == 1
     assert "Hello!" in prompt(asked, "openai")
 
