@@ -20,7 +20,7 @@ MARK: Final = "cache_control"
 
 def limit_cache_marks(messages: list[JsonObject], reasoning: tuple[str, ...]) -> Iterator[Change]:
     """Take out of `messages` the marks that the API refuses, and yield what was changed."""
-    contents = [message["content"] for message in messages]
+    contents: list[JsonValue] = [message["content"] for message in messages]
     marked = [
         block for each in contents if isinstance(each, list) for block in _marked_blocks(each)
     ]

@@ -41,14 +41,15 @@ def _drop_callers(messages: list[JsonObject], changes: list[Change]) -> list[boo
 
 def _callers_and_called(messages: list[JsonObject]) -> list[JsonObject]:
     """Return the server's calls, and the calls that name what made them."""
-    return [
-        block
-        for message in messages
-        if isinstance(message["content"], list)
-        for block in message["content"]
-        if isinstance(block, dict)
-        and (block.get("type") in SERVED or ("caller" in block and block.get("type") == "tool_use"))
-    ]
+    found: list[JsonObject] = []
+    for message in messages:
+        content: JsonValue = message["content"]
+        for block in content if isinstance(content, list) else ():
+            if isinstance(block, dict):
+                kind = block.get("type")
+                if kind in SERVED or (kind == "tool_use" and "caller" in block):
+                    found.append(block)
+    return found
 
 
 def _caller_of(block: JsonObject) -> str | None:
