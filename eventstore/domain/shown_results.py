@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 import msgspec
 from msgspec import to_builtins
@@ -84,7 +84,7 @@ def _part(value: object) -> Part | None:
 def _media(value: object) -> Media | None:
     """Return the image, the document or the sound that a value is; None of any other value."""
     if isinstance(value, bytes | bytearray | memoryview):
-        return media_of(bytes(value))
+        return media_of(bytes(cast("bytes", value)))
     if not isinstance(value, Media):
         return None
     try:
@@ -119,7 +119,8 @@ class _Names:
 def _bytes_in(value: object) -> bytes | None:
     if isinstance(value, Media):
         return content_of(value)
-    return bytes(value) if isinstance(value, bytes | bytearray | memoryview) else None
+    is_raw = isinstance(value, bytes | bytearray | memoryview)
+    return bytes(cast("bytes", value)) if is_raw else None
 
 
 def _are_hidden(content: bytes) -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from agents import ApplyPatchTool, LocalShellTool, ShellTool
 from agents.editor import ApplyPatchOperation, ApplyPatchResult
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from eventstore.domain.json_types import JsonObject
     from eventstore.integrations.openai_agents_log import RunLog
 
-    NativeTool = ApplyPatchTool | LocalShellTool | ShellTool
-    Request = LocalShellCommandRequest | ShellCommandRequest
-    Run = Callable[[JsonObject | None], Awaitable[object]]
+    NativeTool: TypeAlias = ApplyPatchTool | LocalShellTool | ShellTool
+    Request: TypeAlias = LocalShellCommandRequest | ShellCommandRequest
+    Run: TypeAlias = Callable[[JsonObject | None], Awaitable[object]]
 
 NATIVE_TOOLS = (ApplyPatchTool, LocalShellTool, ShellTool)
 

@@ -13,10 +13,11 @@ import msgspec
 from eventstore.append.stored_once import stem_of
 from eventstore.domain.events import ModelResponded
 from eventstore.domain.finish_reasons import why_not_whole
+from eventstore.domain.json_types import is_json_object
 from eventstore.domain.jsonable import readable
 from eventstore.domain.messages import Text
 from eventstore.providers.adapter_protocol import ResultTest
-from eventstore.providers.failed_responses import failure_of
+from eventstore.providers.failed_responses import failure_of, says_nothing
 from eventstore.providers.finish_reason import finish_reason_of
 from eventstore.providers.model import (
     ParsedCall,
@@ -91,9 +92,10 @@ class HistoryReader:
                 failed = model_responded(message, known_provider(self._provider))
             answers = count_of_answers(message)
             given, form = _encodable_json(self._plain(message))
+            is_silent = not is_json_object(message) and says_nothing(message, self._provider)
             items = [
                 without_restorable_native(item, self._provider)
-                for item in parse([given], self._provider, *self._tests)
+                for item in parse([None if is_silent else given], self._provider, *self._tests)
             ]
         self._stem = stem_of(self._stem, form)
         if self._error_pattern is not None:

@@ -111,7 +111,7 @@ class StreamedCompletion:
 
 def _names_a_tool(piece: JsonObject) -> bool:
     called = (piece.get(kind) for kind in _WRITTEN)
-    return any(isinstance(each, dict) and bool(each.get("name")) for each in called)
+    return any(is_json_object(each) and bool(each.get("name")) for each in called)
 
 
 _WRITTEN = {"custom": "input", "function": "arguments"}

@@ -21,7 +21,7 @@ from eventstore.domain.json_types import JsonObject, JsonValue
 from eventstore.providers.model import Change
 
 _HOLDERS: Final = frozenset(
-    {"choices", "content", "function", "item", "message", "output", "tool_calls", "tools"}
+    {"choices", "content", "custom", "function", "item", "message", "output", "tool_calls", "tools"}
 )
 """Members that hold objects with such members."""
 _NESTED: Final = (dict, list)

@@ -14,6 +14,7 @@ The rule:
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from typing import Any, Final
 
 import msgspec
@@ -23,6 +24,8 @@ from eventstore.domain.credentials import without_credentials
 from eventstore.domain.finish_reasons import EMPTY, ERROR, ending_of, is_word, with_word
 from eventstore.domain.json_types import JsonObject, JsonValue, is_json_list, is_json_object
 from eventstore.domain.value_paths import Path, values_at
+from eventstore.providers.adapter_protocol import ResponseMembers
+from eventstore.providers.detection import request_of
 from eventstore.providers.finish_reason import finish_reason_of
 from eventstore.providers.registry import adapter_of
 from eventstore.providers.sdk_objects import member, plain
@@ -52,20 +55,26 @@ class FailedResponse(msgspec.Struct, frozen=True):
         )
 
 
+_UNFINISHED: Final = (None, "queued", "in_progress")
+"""What a response says of its end before there is one: a stream may break off there."""
+
+
 def failure_of(response: object, provider: str) -> FailedResponse | None:
     """Return why a response failed; None of any other, of a message, an item and a request."""
     members = adapter_of(provider).response_members
     if not members.said:  # a provider of the host's own, whose errors are not known
         return None
     error = error_in(response)
-    if error is None and not _is_response(response, members.said, members.finish_reason):
+    if error is None and not _is_response(response, members):
         return None
     given = finish_reason_of(response, provider)
     ending = ending_of(provider, given)
+    if ending == "whole" and given is not None and given.endswith(_NO_WORD):
+        given = None  # it says nothing of what came
     if error is None and given is not None and ending == "whole":
         return None
-    reasoning_counts = given is None and error is None  # it may have broken off there
-    said = _said_in(response)
+    reasoning_counts = given in _UNFINISHED and error is None  # it may have broken off there
+    said = () if error is not None and _is_error(response) else _said_in(response)
     says_something = any(_speaks(value, reasoning_counts=reasoning_counts) for value in said)
     if error is None:
         is_answer = says_something and ending != "broken"
@@ -91,7 +100,7 @@ def says_nothing(response: object, provider: str) -> bool:
     if failed is not None:
         return not failed.says_something
     members = adapter_of(provider).response_members
-    if not members.said or not _is_response(response, members.said, members.finish_reason):
+    if not members.said or not _is_response(response, members):
         return False
     return not any(_speaks(value, reasoning_counts=True) for value in _said_in(response))
 
@@ -100,13 +109,18 @@ def says_nothing(response: object, provider: str) -> bool:
 
 _ERRORS: Final = ("error", "errors", "Error")
 _CODES: Final = ("code", "type", "status", "__type", "Code", "error_type", "errorType")
-_STATUSES: Final = ("code", "status", "statusCode", "status_code", "http_status", "error_code")
+_STATUSES: Final = (
+    *("code", "status", "statusCode", "status_code", "http_status", "error_code"),
+    "raw_status_code",
+)
 _SENTENCES: Final = ("message", "Message", "detail", "error_description", "error", "msg", "title")
+_NO_WORD: Final = "_UNSPECIFIED"
+"""How a reason ends that says nothing."""
 _DETAILS: Final[tuple[Path, ...]] = (("details", "violations", "quotaId"), ("details", "reason"))
 _BESIDE: Final = frozenset(
     {
         *("id", "request_id", "requestId", "object", "param", "instance", "path", "timestamp"),
-        *("ResponseMetadata", "sequence_number", "event_id", "raw_status_code", "data"),
+        *("ResponseMetadata", "sequence_number", "event_id", "data"),
     }
 )
 """Members of errors beside the words and the sentence."""
@@ -122,7 +136,7 @@ def error_in(response: object) -> JsonValue:
     kind, speaks = member(response, "type"), isinstance(member(response, "role"), str)
     if speaks and not _has(response, "stop_reason"):
         return None
-    if kind == ERROR or member(response, "object") == ERROR or _is_bare(response):
+    if _is_error(response):
         return plain(member(response, "error") or response)
     is_part = isinstance(kind, str) and not speaks  # an item, or an event
     if is_part or any(member(response, key) is not None for key in _OF_LINES):
@@ -133,6 +147,12 @@ def error_in(response: object) -> JsonValue:
     choices = member(response, "choices")
     inner = [member(each, ERROR) for each in choices] if is_json_list(choices) else []
     return next((plain(each) for each in (*inner, member(response, "Output")) if each), None)
+
+
+def _is_error(response: object) -> bool:
+    """Return whether it is an error itself, and not a response that holds one."""
+    named = (member(response, "type"), member(response, "object"))
+    return ERROR in named or _is_bare(response)
 
 
 def error_of_event(event: object) -> JsonValue:
@@ -165,12 +185,16 @@ def _may_hold_error(chunk: object) -> bool:
 
 def _is_bare(response: object) -> bool:
     """Return whether it is an error by its members alone: no other says so."""
-    if not is_json_object(response) or not response.keys() <= _OF_ERRORS:
+    given = response if is_json_object(response) else getattr(response, "model_extra", None)
+    if not is_json_object(given) or not any(given.get(name) for name in _BARE):
         return False
-    return any(
-        isinstance(response.get(name), str) or (name == "detail" and is_json_list(response[name]))
+    whole: JsonValue = plain(response)
+    if not is_json_object(whole):
+        return False
+    held = {name: value for name, value in whole.items() if value is not None}
+    return held.keys() <= _OF_ERRORS.union(given) and any(
+        isinstance(held.get(name), str) or (name == "detail" and is_json_list(held.get(name)))
         for name in _BARE
-        if name in response
     )
 
 
@@ -181,7 +205,7 @@ def _objects_in(error: JsonValue) -> Iterator[JsonObject]:
             yield from _objects_in(each)
     elif is_json_object(error):
         yield error
-        for name in ("error", "detail"):
+        for name in ("error", "detail", "message"):
             held: JsonValue = error.get(name)
             if isinstance(held, dict | list):
                 yield from _objects_in(held)
@@ -246,9 +270,17 @@ _REASONING: Final = frozenset(
 _REASONING_TYPES: Final = frozenset({"reasoning", "thinking", "redacted_thinking"})
 
 
-def _is_response(response: object, said: tuple[Path, ...], finish_reason: tuple[Path, ...]) -> bool:
+@cache
+def _names_in(members: ResponseMembers) -> frozenset[str]:
+    """Return the members of the provider's responses that messages and items do not have."""
+    own = (*members.said, *members.finish_reason, *members.input, *members.output)
+    names = {path[0] for path in (*own, *members.response_id, *members.model)}
+    return frozenset(names - {"id", "model", "content"})
+
+
+def _is_response(response: object, members: ResponseMembers) -> bool:
     """Return whether it is a response of the provider, and not a message or an item."""
-    names = {path[0] for path in (*said, *finish_reason)}
+    names = _names_in(members)
     if isinstance(member(response, "role"), str):
         return "stop_reason" in names and _has(response, "stop_reason")
     if isinstance(member(response, "type"), str) or _has(response, "call_id"):
@@ -256,7 +288,14 @@ def _is_response(response: object, said: tuple[Path, ...], finish_reason: tuple[
     speaker = member(member(response, "message"), "role")
     if speaker not in (None, "assistant"):
         return False
-    return any(_has(response, name) for name in names if name != "content")
+    is_named = member(response, "object") in _OBJECTS
+    if not is_named and not any(_has(response, name) for name in names):
+        return False
+    return request_of(response) is None
+
+
+_OBJECTS: Final = ("chat.completion", "response")
+"""What whole responses call themselves."""
 
 
 def _has(response: object, name: str) -> bool:

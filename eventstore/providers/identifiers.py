@@ -25,6 +25,11 @@ def sanitized(text: str, most: int) -> str:
     return f"{clean[: most - 9]}_{mark}"
 
 
+def of_any_length(text: str, most: int) -> str:
+    """Return `text` in `[a-zA-Z0-9_-]`, whatever its length; a changed text is at most `most`."""
+    return text if text and _ILLEGAL.search(text) is None else sanitized(text, most)
+
+
 def shortened(text: str, most: int) -> str:
     """Return `text` if it is not too long, whatever its characters; otherwise a legal text."""
     return text if 0 < len(text) <= most else sanitized(text, most)

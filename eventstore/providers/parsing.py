@@ -11,7 +11,7 @@ import msgspec
 
 from eventstore.domain.failure import Failure
 from eventstore.domain.finish_reasons import why_not_whole
-from eventstore.domain.json_types import JsonObject, JsonValue
+from eventstore.domain.json_types import JsonObject, JsonValue, is_json_object
 from eventstore.domain.messages import Text
 from eventstore.domain.own_texts import error_of_text
 from eventstore.providers.adapter_protocol import ResultTest
@@ -119,9 +119,11 @@ def parse_in_place(messages: list[Any], name: str, is_error: ResultTest | None =
     return _parse_json(messages, given, taken, name, is_error, None, json)
 
 
-def _is_no_message(message: JsonValue) -> bool:
+def _is_no_message(message: object) -> bool:
     """Return whether it may be a response that says nothing: what has a speaker says something."""
-    return isinstance(message, dict) and "role" not in message and message.get("type") in _UNTYPED
+    if not is_json_object(message):  # an SDK's object, which may be a whole response
+        return hasattr(type(message), "model_dump")
+    return not isinstance(message.get("role"), str) and message.get("type") in _UNTYPED
 
 
 _UNTYPED: Final = (None, "error")
@@ -185,8 +187,8 @@ def _mark_not_whole(
         if type(item) is not ParsedMessage:
             continue
         if item.calls and number not in why:
-            message = messages[number]
-            if type(message) is not dict or not members.isdisjoint(message):
+            message: object = messages[number]
+            if not is_json_object(message) or not members.isdisjoint(message):
                 why[number] = why_not_whole(name, finish_reason_of(message, name))
         if item.not_whole is not None:
             why[number] = why.get(number) or item.not_whole

@@ -102,7 +102,8 @@ def refuse_further(name: str, index: object) -> None:
         ValueError: it is not of the first one.
     """
     if isinstance(index, int) and index > 0:
-        remedy = dict(_SEVERAL)[name].rpartition(", or ")[2]
+        remedy = next(remedy for several, remedy in _SEVERAL if several == name)
+        remedy = remedy.rpartition(", or ")[2]
         raise ValueError(f"the stream has several {name}, one with index {index}: {remedy}")
 
 

@@ -81,7 +81,6 @@ _FAILED = ("wrapped", "two-results", "the call failed by another result: that is
 _EARLY = ("moved", "early-result", "the result came before its call: moved after it")
 _FORM = ("rewritten", "form", "it was not in its provider's form")
 _MOVED = ("moved", "late-result", "the result did not follow its call: moved after it")
-_SPLIT = ("merged", "results", "the results of one turn came in several messages")
 _OWN_TEXT = ("dropped", "own-text", "toolledger's own text is not a result: the call has none")
 _ORPHAN = ("wrapped", "orphan", "the result answers no call: kept as text")
 
@@ -181,7 +180,7 @@ class _Writer:
         self._failed: dict[str, MessageAdded] = {}  # what a failed call's result says, as text
         self._placed: list[Slot | None] = []  # by the results up to here
         self._window = Window()
-        self._answers_of = -1, False  # the turn of the last results; whether they stood alone
+        self._answers_of = -1  # the turn of the last results
         self._last = -1  # the item that the last message or turn began with
         # The window still grows: no result, no other message and no step of a call came.
         self._fresh = state.last_turn.is_open
@@ -206,7 +205,7 @@ class _Writer:
         events = self.events[number]
         if not item.well_formed:
             self._found(number, _FORM, None)
-        results = self._results(number, item) if item.result_count else ()
+        results = self._results(item) if item.result_count else ()
         if item.result_count and not item.parts:
             if results:
                 events.append(self._added(item, None, results))
@@ -254,8 +253,11 @@ class _Writer:
             results,
         )
 
-    def _results(self, number: int, item: ParsedMessage) -> tuple[str, ...]:
-        """Return the calls that a message's results answer, if it holds more than these."""
+    def _results(self, item: ParsedMessage) -> tuple[str, ...]:
+        """Return the calls that a message's results answer, if it holds more than these.
+
+        So it does where a message before has other results of the turn, which are merged then.
+        """
         slots = [slot for slot in self._placed[-item.result_count :] if slot is not None]
         positions = [slot.position for slot in slots]
         turns = {turn for turn, _ in positions}
@@ -268,11 +270,8 @@ class _Writer:
             return ()
         (turn,) = turns
         is_plain = item.native is None and not item.parts and positions == sorted(positions)
-        before, was_plain = self._answers_of
-        if turn == before and (is_plain or was_plain):  # two that are stored, the fold names
-            self._found(number, _SPLIT, None)
-        self._answers_of = turn, is_plain
-        if is_plain:
+        before, self._answers_of = self._answers_of, turn
+        if is_plain and turn != before:
             return ()
         return tuple(slot.id for slot in slots)
 

@@ -96,7 +96,7 @@ class _Comparison:
 
     def __init__(self, provider: AnyProvider, *, is_whole: bool = False) -> None:
         self.found: list[CacheBreak] = []
-        self._provider = provider
+        self._provider: AnyProvider = provider
         self._is_whole = is_whole
         self._begun: bytes | None = None  # the first request since the last break
         self._before: _Request | None = None

@@ -174,9 +174,9 @@ def _require_positive(name: str, value: object, wanted: str) -> None:
 def _require_marks(name: str, limit: object) -> None:
     if limit is None or (type(limit) is int and limit >= 1):
         return
-    marks: tuple[object, ...] = cast("tuple[object, ...]", limit) if type(limit) is tuple else ()
-    are_numbers = len(marks) == _MARKS and all(type(mark) is int for mark in marks)
-    if not are_numbers or not 1 <= cast("int", marks[0]) <= cast("int", marks[1]):
+    marks = [*cast("tuple[object, ...]", limit)] if type(limit) is tuple else []
+    numbers = [mark for mark in marks if type(mark) is int]
+    if not len(numbers) == len(marks) == _MARKS or not 1 <= numbers[0] <= numbers[1]:
         raise ValueError(
             f"{name} is {limit!r}: pass 1 or more, a lower and an upper mark such as (10, 30), "
             "or None for all"

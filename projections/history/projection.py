@@ -296,7 +296,8 @@ class History:
         entry = self._turns.get(call.tool.turn) if call is not None else None
         if entry is None:
             return
-        if entry.results_message is not None:
+        came = event.results
+        if any(call.answer is not None and call.tool.id not in came for call in entry.calls):
             why = "the results of one turn came in several messages"
             self._add_repair("merged", "results", why, None, version)
         if not event.parts or self._entries[-1] is entry:

@@ -2,6 +2,7 @@
 
 1. The `caller` of a call names the server's call that runs the code; it stands before the call.
 2. Nothing but results answers such calls. What the user said beside them follows the code's answer.
+   Where nothing follows, as the code has answered before, the caller goes.
 """
 
 from __future__ import annotations
@@ -61,13 +62,13 @@ def _caller_of(block: JsonObject) -> str | None:
 
 def _with_words_later(messages: list[JsonObject], changes: list[Change]) -> Iterator[JsonObject]:
     """Yield the messages, what stands beside results of code's calls in the next of the user."""
-    made: set[JsonValue] = set()  # by code, in the turn before
+    made: list[JsonObject] = []  # calls by code, in the turn before
     words: list[JsonValue] = []
     for message in messages:
         content: JsonValue = message["content"]
         blocks: list[JsonValue] = content if isinstance(content, list) else []
         if message["role"] == "assistant":
-            made = {b["id"] for b in blocks if is_of_kind(b, "tool_use") and _caller_of(b)}
+            made = [b for b in blocks if is_of_kind(b, "tool_use") and _caller_of(b)]
         elif made and message["role"] == "user":
             results = [block for block in blocks if is_of_kind(block, "tool_result")]
             rest = _as_blocks(content)[len(results) :]
@@ -82,6 +83,10 @@ def _with_words_later(messages: list[JsonObject], changes: list[Change]) -> Iter
         if message["content"]:
             yield message
     if words:
+        for call in made:
+            why = f"{_caller_of(call)!r} made the call, and has answered before"
+            changes.append(Change("dropped", "AN22", why))
+            del call["caller"]
         yield {"role": "user", "content": words}
 
 

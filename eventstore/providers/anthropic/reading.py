@@ -254,9 +254,12 @@ def _result(block: JsonObject, is_error: ResultTest, is_rejection: ResultTest) -
     )
 
 
+_FLAGS: Final = (bool, type(None))
+
+
 def _is_well_formed_result(block: JsonObject) -> bool:
     content: JsonValue = block.get("content")
-    if type(block.get("is_error", False)) is not bool:  # 0 is not a boolean
+    if type(block.get("is_error", False)) not in _FLAGS:  # 0 is not a boolean
         return False
     if content is None or isinstance(content, str):
         return bool(content and content.strip()) or not block.get("is_error")

@@ -20,7 +20,7 @@ from eventstore.providers.anthropic.server_calls import (
     is_server_result,
 )
 from eventstore.providers.call_arguments import object_arguments
-from eventstore.providers.identifiers import call_ids, tool_name
+from eventstore.providers.identifiers import call_ids, of_any_length, tool_name
 from eventstore.providers.json_values import as_text, copy_json, native_part
 from eventstore.providers.model import (
     Answer,
@@ -34,6 +34,7 @@ from eventstore.providers.results_message import results_message_for
 RESULTS_KEY: Final = "content"
 TOOLSET: Final = "toolset_name"
 _MAX_ID: Final = 64
+"""Of an id that has to be changed; how long one may be is not known."""
 TOOL_CHANGES = ("tool_addition", "tool_removal")
 
 
@@ -357,7 +358,7 @@ def request_ids(
     A call that found tools may have the id of a call in an earlier turn.
     """
     own: list[Change] = []
-    ids = call_ids(turns, _MAX_ID, own, per_turn=False, before=before)
+    ids = call_ids(turns, _MAX_ID, own, per_turn=False, sanitizer=of_any_length, before=before)
     free = {change.call_id for change in own}.intersection(
         call.id for turn in turns for call in turn.calls if own and _found_tools(call)
     )
@@ -367,7 +368,9 @@ def request_ids(
         for turn in turns:
             keep = {call.provider_id for call in turn.calls if call.id in free}
             taken = [[name for name in names if name not in keep] for names in (*before, *ids)]
-            ids += call_ids([turn], _MAX_ID, own, per_turn=False, before=taken)
+            ids += call_ids(
+                [turn], _MAX_ID, own, per_turn=False, sanitizer=of_any_length, before=taken
+            )
     changes += own
     return ids
 

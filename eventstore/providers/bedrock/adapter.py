@@ -141,6 +141,7 @@ class BedrockAdapter(ProviderAdapter):
         if not prefill and not goes_on(messages[-1]):
             rendered.changes.append(Change("added", "BE05", "a request ends with the user"))
             messages.append({"role": "user", "content": [{"text": STOPPED}]})
+            leave_out_open_server_calls(messages, rendered.changes)  # no answer comes now
 
     def mark_for_cache(self, rendered: Rendered) -> None:
         """Put a `cachePoint` after the system text, and at the ends of the last two requests."""

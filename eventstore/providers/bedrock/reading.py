@@ -347,8 +347,8 @@ def is_accepted_from(block: JsonObject, role: str) -> bool:
     return not block.keys() & (_OF_USERS if role == "assistant" else _OF_ASSISTANTS)
 
 
-_NOT_IN_MESSAGES = frozenset({"json", UNREAD, *GEMINI_MEMBERS})
-"""Members that only a result's block has, or a part of Gemini's."""
+_NOT_IN_MESSAGES = frozenset({"json", UNREAD, *_BLOBS, *GEMINI_MEMBERS})
+"""Members that only a result's block has, or the body of one, or a part of Gemini's."""
 _NOT_IN_RESULTS = frozenset({"toolUse", "toolResult", "reasoningContent", "cachePoint"})
 _OF_USERS = frozenset({"image", "document", "video"})
 _OF_ASSISTANTS = frozenset({"reasoningContent"})

@@ -46,11 +46,9 @@ PORTABLE_OF_BODIES = {"id", "name", "args", "response", "parts"}
 def user_content(turn: Turn, changes: list[Change]) -> JsonObject:
     """Return the content for a turn of the user."""
     native = turn.own_message(NAME)
+    if turn.shares_message and turn.provider == NAME and turn.role == "user":
+        changes.append(Change("moved", "GE08", "text beside responses moves to its own content"))
     if native is not None and turn.role == "user":
-        if turn.shares_message:
-            changes.append(
-                Change("moved", "GE08", "text beside responses moves to its own content")
-            )
         return copy(native)
     if turn.role in ("system", "developer"):
         said = plain_text(turn.parts, changes)

@@ -176,8 +176,8 @@ class OllamaAdapter(chat.ChatCompletionsAdapter):
     def finish(
         self, turns: Sequence[Turn], messages: list[JsonObject], changes: list[Change]
     ) -> None:
-        """Note that ids were left out."""
-        del messages
+        """Note that ids were left out; let results name their tools where only some do."""
+        _name_results(messages, changes)
         shown = (call for turn in turns if not turn.hidden for call in turn.calls)
         if any(call.provider_id and not call.hidden for call in shown):
             changes.append(Change("dropped", "OL01", "ids have no place here: results go by order"))
@@ -199,7 +199,8 @@ class OllamaAdapter(chat.ChatCompletionsAdapter):
         name = call.name or _UNNAMED
         if answer.provider == self.name and answer.native is not None:
             message = copy(answer.native)
-            message["tool_name"] = name
+            if "tool_name" in message:  # older clients name no tool
+                message["tool_name"] = name
             if answer.note:
                 message["content"] = f"{answer.text}\n{answer.note}"
             return message
@@ -207,6 +208,21 @@ class OllamaAdapter(chat.ChatCompletionsAdapter):
 
 
 ADAPTER: Final = OllamaAdapter()
+
+
+# writing
+
+
+def _name_results(messages: list[JsonObject], changes: list[Change]) -> None:
+    """Name the tools of a turn's results where one names its own: they may have been moved."""
+    for place, message in enumerate(messages, 1):
+        names = [call["function"]["name"] for call in message.get("tool_calls") or ()]
+        results = zip(names, messages[place : place + len(names)], strict=False)
+        unnamed = [(name, result) for name, result in results if "tool_name" not in result]
+        if len(unnamed) < len(names):
+            for name, result in unnamed:
+                result["tool_name"] = name
+                changes.append(Change("added", "OL01", f"a result names its tool: {name}"))
 
 
 # reading

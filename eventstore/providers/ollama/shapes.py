@@ -37,7 +37,7 @@ class Result(msgspec.Struct):
     """The message of a result that says no more than a result does."""
 
     content: str
-    tool_name: Annotated[str, msgspec.Meta(min_length=1)]
+    tool_name: Annotated[str, msgspec.Meta(min_length=1)] | None = None
     thinking: None = None
     images: None = None
     tool_calls: None = None

@@ -23,8 +23,11 @@ class Response:
 
     @property
     def envelope(self) -> JsonObject:
-        """A response that says nothing."""
-        return {**self._envelope, "message": self._message}
+        """A response that says nothing; it is no chunk that others follow."""
+        members = {**self._envelope, "message": self._message}
+        if not self.is_finished:
+            members.pop("done", None)
+        return members
 
     def add(self, event: object) -> None:
         """Take in a chunk."""
@@ -44,9 +47,4 @@ class Response:
         """Return the response as far as it came."""
         if not any(self._message.get(key) for key in (*_TEXTS, *_LISTS)):
             return None
-        envelope = {key: value for key, value in self._envelope.items() if key != "done"}
-        return {
-            **envelope,
-            "message": self._message,
-            **({"done": True} if self.is_finished else {}),
-        }
+        return self.envelope

@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from eventstore.domain.calls import FunctionCall, repeats_a_key
-from eventstore.domain.json_types import JsonObject, JsonValue
+from eventstore.domain.json_types import JsonObject, JsonValue, is_json_object
 from eventstore.domain.messages import Audio, Document, Image, Opaque, Part, Text
 from eventstore.domain.nesting import nests_too_deeply
 from eventstore.providers import chat_completions as chat
@@ -160,9 +160,9 @@ class OpenAIAdapter(chat.ChatCompletionsAdapter):
         calls: list[JsonValue] = members_of(native).get("tool_calls") or []
         made = [call for call in calls if isinstance(call, dict)]
         return {
-            place: as_text(call["custom"].get("input"))
+            place: as_text(custom.get("input"))
             for place, call in enumerate(made)
-            if "custom" in call and isinstance(call["custom"], dict)
+            if "custom" in call and is_json_object(custom := call["custom"])
             if not isinstance(call.get("function"), dict)
         }
 

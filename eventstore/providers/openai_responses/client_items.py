@@ -19,7 +19,7 @@ import msgspec
 
 from eventstore.domain.calls import FunctionCall
 from eventstore.domain.json_types import JsonObject, JsonValue, is_json_list, is_json_object
-from eventstore.domain.messages import Image, Part
+from eventstore.domain.messages import Image, Part, Text
 from eventstore.domain.own_texts import APPROVED, is_own_text
 from eventstore.providers.call_arguments import function_call
 from eventstore.providers.json_values import as_text, copy, members_of
@@ -141,8 +141,10 @@ def with_call_id(item: JsonObject, call_id: str) -> JsonObject:
     if call in CALLS:
         item["call_id"] = call_id
         return item
+    given = id_of_output(item)
     for name in {"call_id", _paired(item).answers} & item.keys():
-        item[name] = call_id
+        if item[name] == given:  # beside a call_id, an id may be the item's own
+            item[name] = call_id
     return item
 
 
@@ -323,6 +325,17 @@ def is_output_of(output: JsonObject, answer: Answer) -> bool:
     call = Call("", "", {}, answer)
     made = _decided(answer) if make is _decision else make(call, {"call_id": output.get("call_id")})
     return made is not None and all(output.get(key) == made[key] for key in made)
+
+
+def words_beside(call: Call, output: JsonObject) -> str:
+    """Return the words of an answer for which its output has no place; often none."""
+    answer = call.answer
+    if output.get("type") not in ("computer_call_output", "tool_search_output"):
+        return ""
+    is_own = answer.native is not None and answer.native.get("type") == output["type"]
+    parts = () if is_own else answer.shown_parts
+    texts = [part.text for part in parts if isinstance(part, Text)]
+    return "\n".join(filter(None, (*texts, answer.note)))
 
 
 def _add_note(output: JsonObject, note: str) -> None:

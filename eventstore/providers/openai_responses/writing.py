@@ -32,6 +32,7 @@ from eventstore.providers.openai_responses.client_items import (
     output_of,
     rewritten,
     with_call_id,
+    words_beside,
 )
 from eventstore.providers.openai_responses.reading import (
     NAME,
@@ -236,6 +237,7 @@ def _own_pieces(
     with the ids of the items, by which the provider would miss it.
     """
     pieces: list[_Piece] = []
+    beside: list[_Piece] = []
     waiting = iter(calls)
     whole = True
     for item in native:
@@ -251,11 +253,20 @@ def _own_pieces(
         piece = _own_call(call, name, item)
         if piece is not None and piece.output is not None and not call.hidden:
             pieces.append(piece)
+            beside += _words_beside(call, piece.output, changes)
             continue
         whole = False
         if not call.hidden:
             pieces.append(_other_piece(call, name, item, piece, changes))
-    return pieces if whole else _broken_up(pieces, native, changes)
+    return [*(pieces if whole else _broken_up(pieces, native, changes)), *beside]
+
+
+def _words_beside(call: Call, output: JsonObject, changes: list[Change]) -> Iterator[_Piece]:
+    """Yield a message of the user's with the words for which an output has no place."""
+    if words := words_beside(call, output):
+        why = f"a {output['type']} has no words: they follow the outputs"
+        changes.append(Change("moved", "OR01", why, call.id))
+        yield from map(_Piece, messages_for("user", (Text(words),), changes))
 
 
 def _broken_up(

@@ -72,6 +72,21 @@ MESSAGES: list[Any] = [
         id="openai-responses",
     ),
     pytest.param(
+        "openai",
+        {
+            "role": "assistant",
+            "tool_calls": [
+                {
+                    "id": "call_1",
+                    "type": "custom",
+                    "custom": {"name": "find", "input": "parsed", "parsed": None},
+                }
+            ],
+        },
+        1,
+        id="the body of a custom call",
+    ),
+    pytest.param(
         "openai-responses",
         {
             "type": "additional_tools",

@@ -23,7 +23,7 @@ from eventstore import (
     recording,
 )
 from eventstore.integrations.recorded_calls import record_response
-from projections import model_history, usage_statistics, why
+from projections import model_history, repair_messages, usage_statistics, why
 
 RESPONSE: dict[str, Any] = {
     "id": "resp_1",
@@ -71,6 +71,7 @@ FAILED: list[tuple[str, dict[str, Any], str, bool]] = [
     ("openai", {**COMPLETION, "choices": None, **GATEWAY}, "error: 502", True),
     ("openai", {**COMPLETION, "choices": [], "provider": "A text of theirs"}, "empty", True),
     ("openai", {**COMPLETION, "choices": None}, "empty", True),
+    ("openai", COMPLETION, "empty", True),
     (
         "openai",
         {**COMPLETION, "choices": [{**CHOICE, "finish_reason": "content_filter"}]},
@@ -100,6 +101,17 @@ FAILED: list[tuple[str, dict[str, Any], str, bool]] = [
         "mistral",
         {"detail": [{"loc": ["body"], "msg": TEXT, "type": "missing"}]},
         "error: missing",
+        False,
+    ),
+    (
+        "mistral",
+        {
+            "object": "error",
+            "message": {"detail": [{"loc": ["body"], "msg": TEXT, "type": "missing"}]},
+            "type": "invalid_request_error",
+            "raw_status_code": 422,
+        },
+        "error: invalid_request_error",
         False,
     ),
     ("cohere", {"message": "invalid api token"}, "error", False),
@@ -159,6 +171,13 @@ FAILED: list[tuple[str, dict[str, Any], str, bool]] = [
     ),
     ("gemini", {"candidates": [{"finishReason": "RECITATION", "index": 0}]}, "RECITATION", False),
     ("gemini", {"candidates": [], "usageMetadata": {"promptTokenCount": 7}}, "empty", True),
+    ("gemini", {"usageMetadata": {"promptTokenCount": 7}, "modelVersion": "m"}, "empty", True),
+    (
+        "gemini",
+        {"promptFeedback": {"blockReason": "BLOCKED_REASON_UNSPECIFIED"}},
+        "empty",
+        True,
+    ),
     (
         "anthropic",
         {
@@ -281,6 +300,19 @@ def test_an_answer_without_words_is_no_failure(
     assert not any(getattr(r.event, "failed", False) for r in asked.events())
 
 
+def test_an_sdk_s_answer_without_words_is_no_message_in_an_import(store: EventStore) -> None:
+    """As it is none where it is recorded."""
+    from openai.types.chat import ChatCompletion
+
+    silent = {"role": "assistant", "content": ""}
+    choice = {"index": 0, "message": silent, "finish_reason": "stop"}
+    answer = ChatCompletion.model_validate({**COMPLETION, "choices": [choice]})
+    chat = store.conversation("c")
+    for _ in range(2):
+        chat.import_messages([{"role": "user", "content": "Hello."}, answer])
+        assert chat.version == 1
+
+
 def test_words_that_came_before_an_error_are_kept(asked: Conversation) -> None:
     """Its words are in the log, and the loop is told all the same; its calls have failed."""
     words = {"type": "message", "role": "assistant", "content": "Let me look."}
@@ -307,6 +339,13 @@ def test_an_sdk_s_own_objects_are_read_as_their_json_is(store: EventStore) -> No
     objects: list[tuple[Any, Any, str]] = [
         ("openai", ChatCompletion.construct(**COMPLETION, choices=None, **GATEWAY), "error: 502"),
         ("openai", ChatCompletion.construct(**COMPLETION, choices=[]), "empty"),
+        ("openai", ChatCompletion.construct(detail="Not Found"), "error"),
+        ("anthropic", Message.construct(message="Internal server error"), "error"),
+        (
+            "anthropic",
+            Message.construct(type="error", error={"type": "api_error"}),
+            "error: api_error",
+        ),
         ("openai-responses", Response.model_validate(failed), "failed: server_error"),
         ("openai-responses", Response.construct(**GATEWAY), "error: 502"),
         ("anthropic", Message.model_validate({**refused, "usage": usage}), "refusal"),
@@ -323,6 +362,11 @@ def test_an_sdk_s_own_objects_are_read_as_their_json_is(store: EventStore) -> No
             with pytest.raises(ResponseFailed):
                 chat.record(form, provider)
             assert_failed(chat, provider, reason, before)
+            user = model_history(chat).render(provider)
+            (said,) = user[next(key for key in ("messages", "contents", "input") if key in user)]
+            repaired = repair_messages([said, form], provider)
+            assert repaired.messages == [said]
+            assert [repair.rule for repair in repaired.repairs] == ["empty"]
 
 
 def test_the_tokens_of_a_failed_response_count_and_its_calls_are_no_other_one_s(
@@ -508,6 +552,29 @@ def test_a_stream_that_ended_without_a_word_has_failed(
     with pytest.raises(ResponseFailed):
         list(recording(iter(events), asked, provider))
     assert_failed(asked, provider, reason, before)
+
+
+def test_an_error_may_come_after_an_empty_chunk(asked: Conversation) -> None:
+    """Ollama says of each chunk but the last that it is not done."""
+    before = prompt(asked, "ollama")
+    empty = {"model": "m", "message": {"role": "assistant", "content": ""}, "done": False}
+    with pytest.raises(ResponseFailed, match=TEXT):
+        list(recording(iter([empty, {"error": TEXT}]), asked, "ollama"))
+    assert_failed(asked, "ollama", "error", before)
+
+
+@pytest.mark.parametrize("status", ["queued", "in_progress", None])
+def test_a_stream_that_broke_off_after_its_reasoning_has_not_failed(
+    asked: Conversation, status: str | None
+) -> None:
+    """The status is of a response that goes on: no limit ended it."""
+    begun = {"type": "response.created", "response": {"id": "resp_1", "status": status}}
+    reasoning = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "c2ln"}
+    done = {"type": "response.output_item.done", "output_index": 0, "item": reasoning}
+    with recording(iter([begun, done]), asked, "openai-responses") as stream:
+        list(stream)
+    assert stream.broken_off
+    assert json.dumps(reasoning) in prompt(asked, "openai-responses")
 
 
 def test_a_loop_that_is_left_learns_of_the_failure(asked: Conversation) -> None:

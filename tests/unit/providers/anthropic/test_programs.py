@@ -200,3 +200,30 @@ def test_a_block_of_a_new_type_goes_back_as_it_came(chat: Conversation) -> None:
     }
     chat.record_messages(given, "anthropic")
     assert prompt(chat) == given
+
+
+def test_words_beside_the_last_result_of_code_that_has_answered_free_the_call() -> None:
+    """No answer of the code follows that the words could stand behind: the caller goes."""
+    late = {**CALL, "id": "toolu_2"}
+    beside = user({**result(), "tool_use_id": "toolu_2"}, text("And?"))
+    messages, done = repaired(ASK, says(RUN, CALL), user(result()), says(RAN, late), beside)
+    assert messages[3]["content"] == [RAN, {k: v for k, v in late.items() if k != "caller"}]
+    assert [block for message in messages[4:] for block in message["content"]] == beside["content"]
+    assert done == [("moved", "AN22"), ("dropped", "AN22")]
+
+
+@pytest.mark.parametrize("more", [{"is_error": None}, {"is_error": None, "content": []}])
+def test_a_result_with_a_null_flag_goes_back_as_it_came(chat: Conversation, more: Json) -> None:
+    """A dump without `exclude_none` has it."""
+    plain = {key: value for key, value in CALL.items() if key != "caller"}
+    given = [ASK, says(plain), user({**result(), **more})]
+    chat.record_messages(given, "anthropic")
+    assert prompt(chat) == given
+
+
+def test_an_id_of_legal_characters_may_have_any_length(chat: Conversation) -> None:
+    """Proxies write long ones."""
+    plain = {key: value for key, value in CALL.items() if key != "caller"}
+    given = [ASK, says({**plain, "id": "x" * 300}), user({**result(), "tool_use_id": "x" * 300})]
+    chat.record_messages(given, "anthropic")
+    assert prompt(chat) == given

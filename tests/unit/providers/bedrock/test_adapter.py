@@ -490,3 +490,20 @@ def test_a_document_whose_name_is_a_number_is_no_error(form: str, target: Any) -
     assert validate(repaired.messages, target) == []
     if target == "bedrock":
         assert repaired.messages[0]["content"][1]["document"]["name"] == "7"
+
+
+def test_a_member_of_a_block_that_stands_alone_becomes_text() -> None:
+    """No block is called `bytes`."""
+    done = repair_messages([user({"text": "q"}, {"bytes": b"x"})], "bedrock")
+    assert validate(done.messages, "bedrock") == []
+    assert [repair.rule for repair in done.repairs] == ["form"]
+
+
+def test_a_call_of_the_service_goes_where_its_result_is_not_whole() -> None:
+    """The user speaks next, so that no result comes."""
+    asked = call("t9", "nova_grounding", type="server_tool_use")
+    broken = {"toolResult": {"toolUseId": "t9", "content": {}, "type": "nova_grounding_result"}}
+    done = repair_messages([user({"text": "q"}), says(asked, broken, {"text": "d"})], "bedrock")
+    assert validate(done.messages, "bedrock") == []
+    assert done.messages[1] == says({"text": "d"})
+    assert repair_messages(done.messages, "bedrock").repairs == []

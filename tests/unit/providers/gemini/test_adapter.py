@@ -717,3 +717,14 @@ def test_faults_in_calls_are_mended_and_named(chat: Conversation) -> None:
     logged, repairs = model_history(chat.events()).rendered("gemini")
     assert logged["contents"] == repaired.messages
     assert {"name", "form", "GE06"} == {repair.rule for repair in repairs}
+
+
+def test_text_that_leaves_a_content_of_responses_is_named(chat: Conversation) -> None:
+    """The text alone can be restored, so that its own form is not stored."""
+    made = {"functionCall": {"name": "f", "args": {}}, "thoughtSignature": "c2ln"}
+    answer = {"functionResponse": {"name": "f", "response": {"output": "R"}}}
+    given = [user({"text": "q"}), model(made), user(answer, {"text": "and now?"})]
+    chat.record_messages(given, "gemini")
+    shown, repairs = model_history(chat.events()).rendered("gemini")
+    assert shown["contents"] == [*given[:2], user(answer), user({"text": "and now?"})]
+    assert [(repair.what, repair.rule) for repair in repairs] == [("moved", "GE08")]

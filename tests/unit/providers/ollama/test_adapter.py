@@ -325,3 +325,16 @@ def test_images_of_a_result_stay_or_follow_it() -> None:
     assert "iVBORw0KGgo=" in str(made[3])
     assert validate(made, "openai") == []
     assert "iVBORw0KGgo=" in str(repair_messages(given, "ollama", "anthropic").messages)
+
+
+@pytest.mark.parametrize("more", [{}, {"name": "f"}])
+def test_results_of_older_clients_go_back_without_the_name(
+    chat: Conversation, more: dict[str, Any]
+) -> None:
+    """Results go by their order."""
+    unnamed = {"role": "tool", "content": "R", **more}
+    given = [user(), calling(call(), call()), unnamed, unnamed, user("more")]
+    chat.record_messages(given, "ollama")
+    history = model_history(chat.events())
+    assert history.render("ollama")["messages"] == given
+    assert history.repairs_for("ollama") == []

@@ -403,8 +403,7 @@ def test_a_result_has_the_form_of_its_output(
     """Text, objects and lists become what the API asks for; the caller is copied."""
     tool = recorded(chat, name)
     chat.complete(tool.id, given)
-    made = shown(chat)[-1]
-    assert made["type"] == OUTPUTS[name]["type"]
+    made = next(item for item in shown(chat) if item.get("type") == OUTPUTS[name]["type"])
     assert made.get("caller") == CALLS[name].get("caller")
     if name == "shell":
         found = [(each["stdout"], each["stderr"], each["outcome"]) for each in made["output"]]
@@ -413,6 +412,28 @@ def test_a_result_has_the_form_of_its_output(
         assert made["output"] == {"type": "computer_screenshot"} | expected["output"]
     else:
         assert made | expected == made
+
+
+def test_words_beside_a_screenshot_follow_the_outputs(chat: Conversation) -> None:
+    """The output has no place for them, and the change has a name."""
+    chat.add_message("user", "hello")
+    second = {**CALLS["computer"], "id": "cu_2", "call_id": "call_2"}
+    for tool in chat.record(response(CALLS["computer"], second), OURS):
+        chat.complete(tool.id, ["a shop", Image(URL)] if tool.id == "call_1" else URL)
+    items = shown(chat)
+    assert [item.get("call_id") for item in items] == [None, *["call_1", "call_2"] * 2, None]
+    assert items[-1] == says(content="a shop")
+    repairs = model_history(chat.events()).repairs_for(OURS)
+    assert next((each.what, each.call_id) for each in repairs) == ("moved", "call_1")
+    assert mended(*items) == items
+
+
+def test_an_output_keeps_an_id_of_its_own(chat: Conversation) -> None:
+    """Beside the `call_id`, as the guide has it, the id names the output."""
+    output = {"type": "local_shell_call_output", "id": "o_1", "call_id": "call_1", "output": "R"}
+    items = [says(), CALLS["local_shell"], output, says()]
+    chat.record_messages(items, OURS)
+    assert shown(chat) == items == mended(*items)
 
 
 @pytest.mark.parametrize(
