@@ -29,7 +29,14 @@ def is_of_litellm(message: JsonObject) -> bool:
     if not LITELLM_MARKS.isdisjoint(message):
         return True
     calls: JsonValue = message.get("tool_calls")
-    return isinstance(calls, list) and any(map(_is_call_of_litellm, calls))
+    for call in calls if isinstance(calls, list) else ():
+        if isinstance(call, dict):
+            call_id, function = call.get("id"), call.get("function")
+            if LITELLM_FIELDS in call or (isinstance(call_id, str) and _SEPARATOR in call_id):
+                return True
+            if isinstance(function, dict) and LITELLM_FIELDS in function:
+                return True
+    return False
 
 
 def without_own_members(message: JsonObject) -> tuple[JsonObject, list[str]]:
@@ -106,17 +113,6 @@ def is_signature_of_call(part: Part) -> TypeGuard[Opaque]:
         return False
     data = members_of(part.data)
     return data.get("thought") is True and members_of(data.get("functionCall")).keys() == {"id"}
-
-
-def _is_call_of_litellm(call: JsonValue) -> bool:
-    if not isinstance(call, dict):
-        return False
-    call_id, function = call.get("id"), call.get("function")
-    return (
-        LITELLM_FIELDS in call
-        or (isinstance(call_id, str) and _SEPARATOR in call_id)
-        or (isinstance(function, dict) and LITELLM_FIELDS in function)
-    )
 
 
 def _calls(message: JsonObject) -> Iterator[JsonObject]:

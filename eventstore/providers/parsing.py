@@ -150,17 +150,17 @@ def _parse_json(
     has_mark = is_error is not None or adapter.error_flag
     changes: list[tuple[int, Change]] = []
 
-    def as_on_wire(message: JsonValue) -> JsonValue:
+    def as_on_wire() -> Iterator[JsonValue]:
         made: list[Change] = []
-        message = adapter.as_on_wire(message, made)
-        if made:
-            changes.extend((last - length_hint(given), change) for change in made)
-        return message
+        for message in taken:
+            wired = adapter.as_on_wire(message, made)
+            if made:
+                changes.extend((last - length_hint(given), change) for change in made)
+                made.clear()
+            yield wired
 
-    wired: Iterable[JsonValue] = taken
-    if json is None or not adapter.is_on_wire(json):
-        wired = map(as_on_wire, taken)
-    for item in adapter.parse(wired, *tests):
+    is_on_wire = json is not None and adapter.is_on_wire(json)
+    for item in adapter.parse(taken if is_on_wire else as_on_wire(), *tests):
         items.append(item if has_mark or type(item) is ParsedMessage else _error_by_text(item))
         numbers.append(last - length_hint(given))  # every adapter takes one after the other
     doubtful = [item for item in items if not item.well_formed]

@@ -20,8 +20,10 @@ MARK: Final = "cache_control"
 
 def limit_cache_marks(messages: list[JsonObject], reasoning: tuple[str, ...]) -> Iterator[Change]:
     """Take out of `messages` the marks that the API refuses, and yield what was changed."""
-    contents = [message["content"] for message in messages]
-    marked = [block for each in contents if is_json_list(each) for block in _marked_blocks(each)]
+    contents: list[JsonValue] = [message["content"] for message in messages]
+    marked = [
+        block for each in contents if isinstance(each, list) for block in _marked_blocks(each)
+    ]
     if not marked:
         return
     for block in marked:

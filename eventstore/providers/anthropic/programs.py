@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from eventstore.domain.json_types import JsonObject, JsonValue, is_json_list, is_json_object
+from eventstore.domain.json_types import JsonObject, JsonValue
 from eventstore.providers.anthropic.reading import is_of_kind
 from eventstore.providers.anthropic.server_calls import SERVED, is_server_call
 from eventstore.providers.model import Change
@@ -42,14 +42,15 @@ def _drop_callers(messages: list[JsonObject], changes: list[Change]) -> list[boo
 
 def _callers_and_called(messages: list[JsonObject]) -> list[JsonObject]:
     """Return the server's calls, and the calls that name what made them."""
-    return [
-        block
-        for message in messages
-        if is_json_list(content := message["content"])
-        for block in content
-        if is_json_object(block)
-        and (block.get("type") in SERVED or ("caller" in block and block.get("type") == "tool_use"))
-    ]
+    found: list[JsonObject] = []
+    for message in messages:
+        content: JsonValue = message["content"]
+        for block in content if isinstance(content, list) else ():
+            if isinstance(block, dict):
+                kind = block.get("type")
+                if kind in SERVED or (kind == "tool_use" and "caller" in block):
+                    found.append(block)
+    return found
 
 
 def _caller_of(block: JsonObject) -> str | None:

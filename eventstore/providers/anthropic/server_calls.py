@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import Final, TypeGuard
 
 from eventstore.domain.fingerprint import content_id
-from eventstore.domain.json_types import JsonObject, JsonValue, is_json_list, is_json_object
+from eventstore.domain.json_types import JsonObject, JsonValue
 from eventstore.domain.own_texts import DONE
 from eventstore.providers.json_values import as_text
 from eventstore.providers.model import Change
@@ -120,14 +120,14 @@ def _is_result(block: JsonValue) -> bool:
 
 def _server_blocks(messages: list[JsonObject]) -> list[tuple[str, JsonObject]]:
     """Return the calls that the servers ran and their results, each with its message's role."""
-    return [
-        (message["role"], block)
-        for message in messages
-        if is_json_list(content := message["content"])
-        for block in content
-        if is_json_object(block) and block.get("type") not in _ORDINARY
-        if is_server_call(block) or is_server_result(block)
-    ]
+    found: list[tuple[str, JsonObject]] = []
+    for message in messages:
+        content: JsonValue = message["content"]
+        for block in content if isinstance(content, list) else ():
+            is_rare = isinstance(block, dict) and block.get("type") not in _ORDINARY
+            if is_rare and (is_server_call(block) or is_server_result(block)):
+                found.append((message["role"], block))
+    return found
 
 
 def _rename(block: JsonObject, changes: list[Change]) -> None:
