@@ -33,6 +33,7 @@ MODULES = (
     "eventstore.backup",
     "eventstore.engines",
     "eventstore.importers",
+    "eventstore.integrations.agent_framework",
     "eventstore.integrations.anthropic",
     "eventstore.integrations.claude_agent_sdk",
     "eventstore.integrations.genai_prices",

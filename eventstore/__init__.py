@@ -44,7 +44,7 @@ from eventstore.domain.events import (
 from eventstore.domain.failure import ErrorKind, ErrorKindSet, Failure, classify
 from eventstore.domain.fingerprint import fingerprint
 from eventstore.domain.lifecycle import evolve
-from eventstore.domain.messages import Document, Image, Opaque, Part, Text
+from eventstore.domain.messages import Audio, Document, Image, Opaque, Part, Text
 from eventstore.domain.redaction import PayloadsRedacted, RedactedPayload
 from eventstore.domain.revision import Revision
 from eventstore.domain.statuses import (
@@ -184,6 +184,7 @@ __all__ = [
     "AsyncToolGate",
     "AsyncUsageBudget",
     "Attempt",
+    "Audio",
     "AuthErrorKind",
     "CallChanged",
     "CallUnderWay",

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from eventstore.append.command import Command
     from eventstore.domain.json_types import JsonObject
     from eventstore.domain.leases import Lease
+    from eventstore.domain.wording import Wording
     from eventstore.leases.keeper import Hold
     from eventstore.session import LogSession, Session
 
@@ -270,11 +271,11 @@ class Attempt(StartedAttempt):
         super().__init__(conversation_id, tool, hold)
         self._session = session
 
-    def complete(self, result: object) -> Tool:
-        """Record the result: any value."""
+    def complete(self, result: object, *, wording: Wording | None = None) -> Tool:
+        """Record the result: any value. `wording` is what a framework tells the model of it."""
         # The tool has done its work: if that cannot be recorded now, it has still not failed.
         self.ended = True
-        return self._note_recorded(self._session.run(self.completion(result)))
+        return self._note_recorded(self._session.run(self.completion(result).worded(wording)))
 
     def pause(self, until: Moment | None = None, reason: str | None = None) -> Tool:
         """Record that it pauses: the call waits again, until a time or until a person decides.
@@ -287,9 +288,18 @@ class Attempt(StartedAttempt):
         """
         return self._note_recorded(self._session.run(self.suspension(until, reason)))
 
-    def fail(self, error: BaseException | Failure | str, *, delay: float | None = None) -> Tool:
-        """Record the failure; `delay` is the wait in seconds before the next attempt."""
-        return self._note_recorded(self._session.run(self.failure(error, delay)))
+    def fail(
+        self,
+        error: BaseException | Failure | str,
+        *,
+        delay: float | None = None,
+        wording: Wording | None = None,
+    ) -> Tool:
+        """Record the failure; `delay` is the wait in seconds before the next attempt.
+
+        `wording` is what a framework tells the model of it.
+        """
+        return self._note_recorded(self._session.run(self.failure(error, delay).worded(wording)))
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from typing import Any, Unpack
 from msgspec.structs import replace
 
 from eventstore import (
+    Audio,
     Document,
     Event,
     EventsArchived,
@@ -240,7 +241,7 @@ def _describe_message(event: MessageAdded) -> str:
 def _part(part: Part) -> str:
     if isinstance(part, Text):
         return part.text
-    if isinstance(part, Image | Document):
+    if isinstance(part, Image | Document | Audio):
         return f"<{type(part).__name__.lower()}>"
     return _describe_opaque(part.data)
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from eventstore.append.command import Command
     from eventstore.domain.times import Moment
     from eventstore.domain.tool import Tool
+    from eventstore.domain.wording import Wording
     from eventstore.leases.keeper import Hold
 
 NOT_RUN = Failure(
@@ -38,21 +39,26 @@ class AsyncAttempt(StartedAttempt):
         super().__init__(conversation_id, tool, hold)
         self._session = session
 
-    async def complete(self, result: object) -> Tool:
-        """Record the result: any value."""
+    async def complete(self, result: object, *, wording: Wording | None = None) -> Tool:
+        """Record the result: any value; see `Attempt.complete`."""
         # The tool has done its work: if that cannot be recorded now, it has still not failed.
         self.ended = True
-        return self._note_recorded(await self._session.run(self.completion(result)))
+        return self._note_recorded(await self._session.run(self.completion(result).worded(wording)))
 
     async def pause(self, until: Moment | None = None, reason: str | None = None) -> Tool:
         """Record that it pauses: the call waits again; see `Attempt.pause`."""
         return self._note_recorded(await self._session.run(self.suspension(until, reason)))
 
     async def fail(
-        self, error: BaseException | Failure | str, *, delay: float | None = None
+        self,
+        error: BaseException | Failure | str,
+        *,
+        delay: float | None = None,
+        wording: Wording | None = None,
     ) -> Tool:
-        """Record the failure; `delay` is the wait in seconds before the next attempt."""
-        return self._note_recorded(await self._session.run(self.failure(error, delay)))
+        """Record the failure; see `Attempt.fail`."""
+        failure = self.failure(error, delay).worded(wording)
+        return self._note_recorded(await self._session.run(failure))
 
 
 async def begin_attempt(

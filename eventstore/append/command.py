@@ -28,13 +28,25 @@ from eventstore.append.event_ids import event_ids
 from eventstore.append.salts import salts
 from eventstore.append.staging import stage_events
 from eventstore.append.tool_fold import LookUp, fold_tools
-from eventstore.domain.events import Event, HookAnswer, Recorded, ToolEndedLate, ToolEvent
+from eventstore.domain.events import (
+    Event,
+    HookAnswer,
+    Recorded,
+    ToolCompleted,
+    ToolEndedLate,
+    ToolEvent,
+    ToolFailed,
+    ToolRejected,
+)
 from eventstore.domain.fingerprint import render
 from eventstore.domain.tool import Tool
+from eventstore.domain.wording import Wording, with_wording
 from eventstore.errors import VersionConflict
 from eventstore.storage.interface import Appended, Draft, Rewrite
 from eventstore.subjects.tags import Tag
 from eventstore.subjects.vault import Vault
+
+_ENDS = frozenset({ToolCompleted, ToolFailed, ToolRejected})
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -87,6 +99,17 @@ class Command(msgspec.Struct, Generic[T_co], frozen=True, eq=False):
     def about(self, tags: Sequence[Tag], vault: Vault | None) -> Command[T_co]:
         """Return the command whose events have these tags, too, and are encrypted with a vault."""
         return replace(self, tags=(*self.tags, *tags), vault=vault)
+
+    def worded(self, wording: Wording | None) -> Command[T_co]:
+        """Return the command whose event, the end of a call, says what the model was told of it."""
+        if wording is None:
+            return self
+
+        def decide(state: ConversationState, look_up: LookUp) -> Sequence[Event]:
+            events = self.decide(state, look_up)
+            return [with_wording(e, wording) if type(e) in _ENDS else e for e in events]
+
+        return replace(self, decide=decide)
 
     def with_hooks(self, hooks: tuple[HookAnswer, ...]) -> Command[T_co]:
         """Return the command whose first event says what hooks answered before it."""

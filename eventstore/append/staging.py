@@ -15,7 +15,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, get_args
 
 import msgspec
-from msgspec import to_builtins
 
 from eventstore.append.conversation_state import ConversationState, Entry, StagedEvents
 from eventstore.append.tool_fold import LookUp
@@ -34,8 +33,9 @@ from eventstore.domain.fingerprint import render
 from eventstore.domain.jsonable import readable
 from eventstore.domain.lifecycle import DECISIONS, check_decision
 from eventstore.domain.lifecycle import STEPS as EVOLVE_BY_TAG
-from eventstore.domain.messages import Opaque, result_parts
+from eventstore.domain.messages import Opaque
 from eventstore.domain.nesting import too_deep
+from eventstore.domain.shown_results import result_to_store
 from eventstore.domain.tool import Tool
 from eventstore.errors import UnencodableEvent, UnhashableArguments
 from eventstore.storage.interface import Draft
@@ -238,15 +238,12 @@ def _encode_result(event: ToolCompleted) -> Encoded:
             return stored, payload, None
     except Exception:  # noqa: BLE001, S110 - foreign objects may raise anything
         pass
-    if parts := result_parts(response.result):
-        shown = FunctionResponse(response.name, to_builtins(parts), response.id)
-        return _encode_plain(msgspec.structs.replace(event, response=shown, in_parts=True))
-    result, lossy = readable(response.result)
+    result, lossy, in_parts = result_to_store(response.result)
     event = msgspec.structs.replace(
         event,
         response=FunctionResponse(response.name, result, response.id),
         lossy=event.lossy or lossy,
-        native=None if lossy else event.native,
+        in_parts=event.in_parts or in_parts,
     )
     try:
         return _encode_plain(event)

@@ -18,7 +18,7 @@ import msgspec
 
 from eventstore.domain.failure import Failure
 from eventstore.domain.json_types import JsonObject
-from eventstore.domain.messages import Document, Image, Text
+from eventstore.domain.messages import Audio, Document, Image, Text
 
 DEFS = "$defs"
 
@@ -26,7 +26,7 @@ Annotation: TypeAlias = Any
 """What may stand in an annotation: a class, a generic alias, a union, `Annotated`."""
 
 _PLAIN = frozenset({str, int, float, bool, NoneType, dict, list, object, Any, Failure})
-_PARTS = frozenset({Document, Image, Text})
+_PARTS = frozenset({Audio, Document, Image, Text})
 _PYDANTIC_PACKAGES = frozenset({"annotated_types", "pydantic"})
 
 

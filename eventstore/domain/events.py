@@ -216,8 +216,8 @@ class MessageAdded(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     means that it was in one provider message with the results before it. `results` are the ids of
     the calls that those results answer, in order, if that message may be sent back; `native` then
     has null for each. A message of role `tool` has only results, or is a result that answers no
-    known call, with the `call_id` that it named. `broken_off` says that its stream ended before the
-    model did: it is as much of the message as came.
+    known call, with the `call_id` that it named; with `results` and `parts` it is what a framework
+    told the model of a call. `broken_off`: its stream ended before the model did.
     """
 
     tag: ClassVar[str] = "message"

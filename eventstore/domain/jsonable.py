@@ -7,27 +7,33 @@ stored, if necessary as text, and marked lossy. Nothing here raises.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from types import NoneType
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import msgspec
 
 from eventstore.domain.json_types import JsonObject
 from eventstore.domain.nesting import MAX_LEVELS, json_text
 
+NameOf: TypeAlias = Callable[[object], str | None]
+"""Returns the text that stands for what is kept elsewhere; None for what is read here."""
+
 _SCALARS = (NoneType, bool, int, float)
 
 
-def readable(value: object, levels: int = MAX_LEVELS) -> tuple[Any, bool]:
+def readable(
+    value: object, levels: int = MAX_LEVELS, name_of: NameOf | None = None
+) -> tuple[Any, bool]:
     """Return `value` as plain JSON values, and whether anything was lost.
 
     Tuples become lists, and subclasses of text become text, without loss. Bytes become their UTF-8
     text or hex digits, non-finite numbers their names, keys become text, models and dataclasses
     become their fields, and everything else becomes its `repr`. A value that contains itself is
-    replaced by a note, and what is below so many levels by its text.
+    replaced by a note, and what is below so many levels by its text. What `name_of` has a name for
+    is replaced by that, without loss; it is asked in the order of the values.
     """
-    reader = _Reader(levels)
+    reader = _Reader(levels, name_of)
     return reader.read(value), reader.lossy
 
 
@@ -48,8 +54,9 @@ class _Read(NamedTuple):
 class _Reader:
     """The reading of one value, without recursion."""
 
-    def __init__(self, levels: float) -> None:
+    def __init__(self, levels: float, name_of: NameOf | None = None) -> None:
         self.lossy = False
+        self._name_of = name_of
         self._levels = levels
         self._unread: list[_Unread | _Read] = []
         self._around: set[int] = set()  # the identities of the values around the one that is read
@@ -71,12 +78,17 @@ class _Reader:
             plain, lossy = _scalar(value)
             self.lossy = self.lossy or lossy
             return plain
+        if self._name_of is not None and (name := self._name_of(value)) is not None:
+            return name
         if id(value) in self._around:
             self.lossy = True
             return f"<this is inside the same {type(value).__name__}>"
         if len(self._around) >= self._levels:
             self.lossy = True
-            return json_text(_Reader(math.inf).read(value))
+            return json_text(_Reader(math.inf, self._name_of).read(value))
+        return self._opened(value)
+
+    def _opened(self, value: object) -> Any:
         self._around.add(id(value))
         self._unread.append(_Read(id(value)))
         if type(value) in (list, tuple):
@@ -88,11 +100,13 @@ class _Reader:
 
     def _items(self, items: Sequence[object]) -> list[object]:
         plain: list[object] = [None] * len(items)
-        self._unread += [_Unread(plain, at, item) for at, item in enumerate(items)]
+        unread = [_Unread(plain, at, item) for at, item in enumerate(items)]
+        self._unread += reversed(unread)
         return plain
 
     def _mapping(self, mapping: dict[object, object]) -> JsonObject:
         plain: JsonObject = {}
+        unread: list[_Unread] = []
         for key, item in mapping.items():
             is_text = isinstance(key, str)
             name, renamed = _text(str.__str__(key)) if is_text else (safe_repr(key), True)
@@ -100,7 +114,8 @@ class _Reader:
                 name, renamed = f"{name}'", True
             plain[name] = None
             self.lossy = self.lossy or renamed
-            self._unread.append(_Unread(plain, name, item))
+            unread.append(_Unread(plain, name, item))
+        self._unread += reversed(unread)
         return plain
 
     def _foreign(self, value: object) -> Any:
@@ -110,7 +125,7 @@ class _Reader:
                 return raw.decode()
             except UnicodeDecodeError:
                 return raw.hex()
-        for read in (_number, _container, _model, _fields):
+        for read in (_number, _container, _model, _model_with_bytes, _fields):
             try:
                 found = read(value)
             except Exception:  # noqa: BLE001, S112 - foreign code may raise anything; try the next
@@ -156,6 +171,14 @@ def _model(value: Any) -> object:
     dumped: object = value.model_dump(mode="json", by_alias=True)
     if not isinstance(dumped, dict | list | str | int | float | None):
         raise TypeError  # a mock that answers to any name
+    return cast("object", dumped)
+
+
+def _model_with_bytes(value: Any) -> object:
+    """Return the members of a model that holds bytes which are no text, as they are."""
+    dumped: object = value.model_dump(by_alias=True)
+    if not isinstance(dumped, dict):
+        raise TypeError
     return cast("object", dumped)
 
 

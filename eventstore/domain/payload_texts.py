@@ -126,7 +126,7 @@ def _is_spared(holder: Any, key: Any, spared: AbstractSet[str], *, media: bool) 
     if key == "name":  # that of a document is its title
         return key in spared and holder.get("type") != "document"
     if key == "data" and not media:
-        return holder.get("type") in ("image", "document")
+        return holder.get("type") in ("image", "document", "audio")
     if key == "finish_reason":  # a word of a fixed set, if it is known
         return ending_of(holder.get("provider"), holder[key]) != "unknown"
     return key in spared

@@ -17,6 +17,8 @@
 6. A message that failed, or was refused without a word, is recorded, and `ResponseFailed` is
    raised. A runner without a prompt asks again.
 
+6. What the SDK tells the model of a call is kept as it says it, in its form.
+
 The SDK does not tell a tool which call it runs: it is the first open one of the turn with this name
 and these arguments.
 """
@@ -27,12 +29,13 @@ import time
 from collections.abc import AsyncIterator, Collection, Generator, Iterable, Iterator
 from contextlib import closing
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, overload
+from typing import TYPE_CHECKING, Any, cast, overload
 
 from eventstore.aio.conversation import AsyncConversation
+from eventstore.append.commands import attempts
 from eventstore.conversation import Conversation
-from eventstore.domain.failure import Failure
 from eventstore.domain.statuses import Failed, Pending, Rejected
+from eventstore.domain.wording import Wording
 from eventstore.integrations.call_starts import awaits_attempt, may_run
 from eventstore.integrations.extras import missing_extra
 from eventstore.integrations.recorded_calls import (
@@ -41,9 +44,7 @@ from eventstore.integrations.recorded_calls import (
     blocking_chat,
     shown_text,
     unknown_tool,
-    validation_failure,
 )
-from eventstore.providers.sdk_objects import plain
 
 try:
     from anthropic import Anthropic, AsyncAnthropic
@@ -55,7 +56,13 @@ try:
         ToolError,
     )
     from anthropic.types.beta import BetaMessage
-    from pydantic import ValidationError
+
+    from eventstore.integrations.anthropic_results import (
+        PROVIDER,
+        failure_of,
+        recorded_result,
+        wording_of_error,
+    )
 except ImportError as error:
     raise missing_extra("anthropic", error) from error
 
@@ -64,9 +71,6 @@ if TYPE_CHECKING:
     from anthropic.types.beta import BetaToolUnionParam
 
     from eventstore.domain.tool import Tool
-
-PROVIDER: Final = "anthropic"
-"""The form of the SDK's messages."""
 
 _RUNNABLE = (BetaFunctionTool, BetaBuiltinFunctionTool)
 _ASYNC_RUNNABLE = (BetaAsyncFunctionTool, BetaAsyncBuiltinFunctionTool)
@@ -304,11 +308,13 @@ class _RecordedTool(BetaBuiltinFunctionTool):
             try:
                 result = self._tool.call(attempt.arguments)
             except Exception as error:
-                attempt.fail(_failure(error))
+                failure = failure_of(error)
+                attempt.fail(failure, wording=wording_of_error(error, failure, attempt))
                 if attempt.tool.in_doubt:
                     return self._turn.answer(attempt.tool)
                 raise
-            attempt.complete(plain(result))
+            value, wording = recorded_result(result, attempt)
+            attempt.complete(value, wording=wording)
             return result
 
 
@@ -350,14 +356,16 @@ class _AsyncRecordedTool(BetaAsyncBuiltinFunctionTool):
             try:
                 result = await self._tool.call(attempt.arguments)
             except Exception as error:
-                await attempt.fail(_failure(error))
+                failure = failure_of(error)
+                await attempt.fail(failure, wording=wording_of_error(error, failure, attempt))
                 if attempt.tool.in_doubt:
                     return await self._answer(attempt.tool)
                 raise
-            await attempt.complete(plain(result))
+            value, wording = recorded_result(result, attempt)
+            await attempt.complete(value, wording=wording)
             return result
 
-    async def _answer(self, tool: Tool) -> str:
+    async def _answer(self, tool: Tool) -> BetaFunctionToolResultType:
         return await self._session.call(lambda: self._turn.answer(tool))
 
 
@@ -393,7 +401,9 @@ class _Turn:
         names = {_name_of(tool) for tool in self.tools}
         for tool in self._untaken:
             if tool.call.name not in names and isinstance(tool.status, Pending):
-                self.chat.fail(tool.id, unknown_tool(tool.call.name))
+                wording = Wording(f"Error: Tool '{tool.call.name}' not found")
+                failure = attempts.fail(self.chat.id, tool.id, unknown_tool(tool.call.name))
+                self.chat.session.run(failure.worded(wording))
         return list(self._untaken)
 
     def to_resume(self) -> list[Tool] | None:
@@ -437,16 +447,19 @@ class _Turn:
                 return self.calls.now(tool.id)
         raise LookupError(f"the log has no open call of {name!r} with {given!r}")
 
-    def answer(self, tool: Tool) -> str:
+    def answer(self, tool: Tool) -> BetaFunctionToolResultType:
         """Return the recorded answer of a call.
 
         Raises:
             ToolError: the answer is an error.
         """
         answer = self.calls.answer(tool)
+        content: Any = shown_text(answer)
+        if answer.provider == PROVIDER and answer.native is not None and answer.note is None:
+            content = answer.native.get("content", content)
         if answer.is_error:
-            raise ToolError(shown_text(answer))
-        return shown_text(answer)
+            raise ToolError(content)
+        return cast("BetaFunctionToolResultType", content)
 
     def _waits(self, tool: Tool) -> bool:
         status, name = tool.status, tool.call.name
@@ -465,9 +478,3 @@ def _definition(tool: Any) -> Any:
     if isinstance(tool, (dict, *_RUNNABLE, *_ASYNC_RUNNABLE)):
         return tool  # the SDK refuses a tool of the other kind
     raise TypeError(f"{tool!r} cannot be recorded: pass its tools with `beta_tool`")
-
-
-def _failure(error: Exception) -> Failure | Exception:
-    """Return a tool's failure: the SDK wraps what refuses the arguments."""
-    cause = error.__cause__
-    return validation_failure(cause) if isinstance(cause, ValidationError) else error

@@ -118,21 +118,22 @@ class CallStarts:
 
     def _start(self, tool: Tool, claim: Claim) -> Command[Tool]:
         """Return the start of a call as it was read, which rejects it in place of that: rule 4."""
-        effect = None if self._only_reads(tool) else SameEffect(Equality(), self._is_ours)
+        effect = None if self.only_reads(tool) else SameEffect(Equality(), self._is_ours)
         return attempts.start(self._chat.id, tool.id, checked=tool, effect=effect, claim=claim)
 
     def _unless_rejected(self, attempt: A) -> A | None:
         if type(attempt.tool.status) is not Running:
             attempt.release()
             return None
-        attempt.has_effect = not self._only_reads(attempt.tool)
+        attempt.has_effect = not self.only_reads(attempt.tool)
         return attempt
 
     def _note_end(self, tool: Tool) -> None:
         if tool.is_resolved:
             self.ended.add(tool.id)
 
-    def _only_reads(self, tool: Tool) -> bool:
+    def only_reads(self, tool: Tool) -> bool:
+        """Return whether a call changes nothing, so that no end of it leaves a doubt."""
         return tool.call.name in self._read_only
 
     def _is_ours(self, other: Tool) -> bool:

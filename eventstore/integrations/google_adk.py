@@ -57,7 +57,9 @@ try:
     from pydantic import PydanticUserError, TypeAdapter, ValidationError
 
     from eventstore.integrations.google_adk_contents import (
+        PROVIDER,
         REPLAYED,
+        as_returned,
         history_before,
         is_response,
         parts_of,
@@ -87,9 +89,6 @@ if TYPE_CHECKING:
 
     from eventstore.domain.json_types import JsonObject
     from eventstore.domain.tool import Tool
-
-PROVIDER: Final = "gemini"
-"""The form of the contents of ADK, whichever model it asks."""
 
 _TRANSFER: Final = "transfer_to_agent"  # changes nothing but the run, and so is done again
 _WAITS: Final = "This call waits for a decision."
@@ -288,7 +287,9 @@ class Ledger(BasePlugin):
     async def _contents(self) -> list[types.Content]:
         """Return what was said so far; each call has its answer."""
         items = await self._calls.items(PROVIDER)
-        return [types.Content.model_validate(item) for item in items]
+        contents = [types.Content.model_validate(item) for item in items]
+        as_returned(contents, await self._calls.turns())
+        return contents
 
     async def _has_more_answers_than(self, session: Session) -> bool:
         """Return whether a session lacks answers of the log: a run of it broke off.

@@ -8,18 +8,71 @@ from typing import TYPE_CHECKING, Any, Final
 
 from google.genai import types
 
+from eventstore.domain.media_types import PDF
+from eventstore.domain.messages import Audio, Document, Image
+from eventstore.integrations.recorded_wordings import wording_in
+
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from google.adk.events import Event
     from google.adk.runners import Runner
     from google.adk.sessions import Session
 
     from eventstore.domain.tool import Tool
+    from eventstore.domain.wording import Wording
+    from eventstore.providers.model import Turn
+
+PROVIDER: Final = "gemini"
+"""The form of the contents of ADK, whichever model it asks."""
 
 REPLAYED: Final = "toolledger_replayed"
 """Marks a response that came from the log."""
 
 _MINTED: Final = "adk-"  # begins the id of a call to which the model gave none
 _CONTROL: Final = "adk_request_"  # begins the names of ADK's own calls, which ask the host
+
+
+# results
+
+
+def wording_of(call_id: str, name: str, result: object) -> Wording | None:
+    """Return what the model is told of a result that tells of an error."""
+    response = {"id": call_id, "name": name, "response": result}
+    return wording_in({"role": "user", "parts": [{"functionResponse": response}]}, PROVIDER)
+
+
+def recorded_result(value: object, depth: int = 5) -> object:
+    """Return what is recorded of a result: its images, documents and sounds as such."""
+    if isinstance(value, types.Part):
+        blob = value.inline_data
+        return value if blob is None or blob.data is None else _media(blob.data, blob.mime_type)
+    if depth and isinstance(value, dict):
+        return {key: recorded_result(each, depth - 1) for key, each in value.items()}
+    if depth and isinstance(value, list | tuple):
+        return [recorded_result(each, depth - 1) for each in value]
+    return value
+
+
+def _media(data: bytes, media_type: str | None) -> object:
+    if media_type == PDF:
+        return Document(None, data)
+    if (media_type or "").startswith("audio/"):
+        return Audio(data, media_type or "")
+    return Image(None, data, media_type) if (media_type or "").startswith("image/") else data
+
+
+def as_returned(contents: Sequence[types.Content], turns: Sequence[Turn]) -> None:
+    """Give the results of the log in contents as ADK gives what a tool returns."""
+    answers = [c.answer for turn in turns for c in turn.calls if not c.hidden]
+    responses = [p.function_response for c in contents for p in parts_of(c) if p.function_response]
+    if len(answers) != len(responses):
+        return
+    for answer, response in zip(answers, responses, strict=True):
+        if answer.is_error or answer.note or answer.stored_parts or answer.native is not None:
+            continue
+        data = answer.text if answer.data is None else answer.data
+        response.response = data if isinstance(data, dict) else {"result": data}
 
 
 # sessions

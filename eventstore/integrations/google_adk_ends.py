@@ -21,6 +21,7 @@ from msgspec.structs import replace
 
 from eventstore.domain.failure import ErrorKind, Failure
 from eventstore.integrations.error_texts import failure_of_text
+from eventstore.integrations.google_adk_contents import recorded_result, wording_of
 from eventstore.integrations.host_answers import seen_at_pause
 from eventstore.integrations.recorded_calls import AsyncRecordedCalls, shown_text
 
@@ -82,9 +83,11 @@ class ToolEnds(BasePlugin):
             elif tool.is_long_running:
                 await attempt.pause(reason="long-running")
             elif (failure := _failure_in(tool, result)) is not None:
-                await attempt.fail(failure)
+                in_doubt = failure.leaves_doubt and attempt.has_effect
+                wording = None if in_doubt else wording_of(call_id, tool.name, result)
+                await attempt.fail(failure, wording=wording)
             else:
-                await attempt.complete(result)
+                await attempt.complete(recorded_result(result))
         return await self.answered(attempt.tool) if attempt.tool.in_doubt else None
 
     async def on_tool_error_callback(

@@ -16,7 +16,7 @@ from langchain_core.messages import (
 
 from eventstore.domain.arguments import in_microseconds
 from eventstore.domain.events import ModelResponded
-from eventstore.domain.messages import Document, Image, Part, Text
+from eventstore.domain.messages import Audio, Document, Image, Part, Text
 from eventstore.domain.usage import Usage
 from eventstore.integrations.recorded_calls import shown_text
 from eventstore.providers.call_arguments import function_call
@@ -197,6 +197,8 @@ def _content(parts: Sequence[Part]) -> Any:
 
 
 def _block(part: Part) -> dict[str, Any]:
+    if isinstance(part, Audio):
+        return {"type": "audio", "base64": part.data, "mime_type": part.media_type}
     if not isinstance(part, Image | Document):
         return {"type": "text", "text": plain_text((part,), [])}
     kind = "image" if isinstance(part, Image) else "file"

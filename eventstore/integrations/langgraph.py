@@ -66,6 +66,7 @@ try:
         WatchedTools,
         failure_in,
         value_in,
+        wording_in,
     )
 except ImportError as error:
     raise missing_extra("langgraph", error) from error
@@ -175,13 +176,13 @@ class Ledger:
                     result = handler(self._watched(request, attempt))
             except Exception as error:
                 if not isinstance(error, GraphBubbleUp):
-                    attempt.fail(self._failed(tool, request, error))
+                    self._note_failed(attempt.fail(self._failed(tool, request, error)), request)
                 raise
             failure = failure_in(result, errors, request)
             if failure is None:
                 attempt.complete(value_in(result, request))
             else:
-                attempt.fail(failure)
+                attempt.fail(failure, wording=wording_in(result, failure, request, attempt))
                 if attempt.tool.in_doubt and isinstance(result, ToolMessage):
                     return self._answer(attempt.tool, request)
             return result
@@ -205,13 +206,15 @@ class Ledger:
                     result = await handler(self._watched(request, attempt))
             except Exception as error:
                 if not isinstance(error, GraphBubbleUp):
-                    await attempt.fail(self._failed(tool, request, error))
+                    failed = await attempt.fail(self._failed(tool, request, error))
+                    self._note_failed(failed, request)
                 raise
             failure = failure_in(result, errors, request)
             if failure is None:
                 await attempt.complete(value_in(result, request))
             else:
-                await attempt.fail(failure)
+                wording = wording_in(result, failure, request, attempt)
+                await attempt.fail(failure, wording=wording)
                 if attempt.tool.in_doubt and isinstance(result, ToolMessage):
                     doubtful = attempt.tool
                     return await session.call(lambda: self._answer(doubtful, request))
@@ -326,6 +329,11 @@ class Ledger:
         if isinstance(error, ToolInvocationError):
             return validation_failure(error.source)
         return error
+
+    def _note_failed(self, failed: Tool, request: ToolCallRequest) -> None:
+        """Note that other code says of an exception what the model is told."""
+        text = failed.status.model_text if isinstance(failed.status, Failed) else None
+        self._calls.unworded[str(request.tool_call["id"])] = failed.id, text
 
     def _watched(self, request: ToolCallRequest, attempt: StartedAttempt) -> ToolCallRequest:
         """Return a request for the arguments in force, whose tool tells its exceptions."""

@@ -82,7 +82,11 @@ class RecordedModel:
         for message in words_of(after)[len(stored) :]:
             if not is_own_text(str(message.text)):
                 self._chat.record(convert_to_openai_messages(message), "openai")
-        return Asked(None, self._with_answers(messages))
+        shown = self._with_answers(messages)
+        answers = {m.tool_call_id: str(m.text) for m in shown if isinstance(m, ToolMessage)}
+        if (words := self._calls.worded(answers)) is not None:
+            self._chat.session.run(words)
+        return Asked(None, shown)
 
     def record_response(self, messages: Sequence[BaseMessage], latency: float) -> None:
         """Record a response that took `latency` seconds, and its calls, before any of them runs."""

@@ -17,6 +17,8 @@ from langchain_core.messages import ToolMessage
 from langchain_core.tools import ToolException
 from pydantic import ValidationError
 
+from eventstore.append.inputs import failure_of
+from eventstore.domain.wording import Wording
 from eventstore.integrations.recorded_calls import validation_failure
 
 if TYPE_CHECKING:
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from langgraph.prebuilt.tool_node import ToolCallRequest
     from langgraph.types import Command
 
+    from eventstore.attempt import StartedAttempt
     from eventstore.domain.failure import Failure
     from eventstore.domain.tool import Tool
 
@@ -131,6 +134,22 @@ def failure_in(
     if isinstance(errors.error, ValidationError) or request.tool is None:
         return validation_failure(errors.error or ToolException(str(message.text)))
     return errors.error or str(message.text)
+
+
+def wording_in(
+    result: Returned,
+    failure: Failure | BaseException | str,
+    request: ToolCallRequest,
+    attempt: StartedAttempt,
+) -> Wording | None:
+    """Return what the model is told of a failure in a result; None where the log tells of a doubt.
+
+    What it reads of a refused call, or of a tool with an exception, is the text of the message.
+    """
+    message = _message(result, request)
+    if message is None or (failure_of(failure).leaves_doubt and attempt.has_effect):
+        return None
+    return Wording(str(message.text))
 
 
 def value_in(result: Returned, request: ToolCallRequest) -> object:

@@ -6,28 +6,26 @@
 1. Arguments are checked against the server's schema before a call starts: refused ones are a
    failure of kind `validation`, and nothing was sent. So is every call of a tool whose schema
    cannot be used; `tools_of` warns of it. See `eventstore.integrations.mcp_schemas`.
-2. Text is recorded as the server wrote it; as the structured content where both say the same. An
-   image is recorded as one, any other block as its JSON.
+2. `eventstore.integrations.mcp_results` says what is recorded of an answer.
 3. No class of an exception crosses the wire: an error of a tool is a `RemoteToolError` with the
    server's text, one of the protocol keeps its code.
 """
 
 from __future__ import annotations
 
-import json
 import warnings
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, Final
 
 from eventstore.dispatch import FunctionTool
 from eventstore.domain.failure import ErrorKind, Failure
-from eventstore.domain.messages import Image, Part, Text
 from eventstore.integrations.extras import missing_extra
 from eventstore.integrations.mcp_failures import remote_kind
+from eventstore.integrations.mcp_results import recorded_content, text_of
 
 try:
     from mcp import Client, ClientSession
-    from mcp.types import ImageContent, PaginatedRequestParams, TextContent
+    from mcp.types import PaginatedRequestParams
 
     from eventstore.integrations.mcp_schemas import ArgumentsSchema
 except ImportError as error:
@@ -154,32 +152,6 @@ def result_of(answer: CallToolResult) -> object:
     Raises:
         RemoteToolError: the answer is an error.
     """
-    parts = [_part(block) for block in answer.content]
-    texts = [part.text for part in parts if isinstance(part, Text)]
     if answer.is_error:
-        raise RemoteToolError("\n".join(texts))
-    if len(texts) < len(parts):
-        return parts
-    text = "\n".join(texts)
-    structured = answer.structured_content
-    return structured if structured is not None and _says(text, structured) else text
-
-
-def _says(text: str, structured: JsonObject) -> bool:
-    """Return whether a text is the JSON of an object, or there is none."""
-    if not text:
-        return True
-    try:
-        said: object = json.loads(text)
-    except ValueError:
-        return False
-    return said == structured
-
-
-def _part(block: object) -> Part:
-    if isinstance(block, TextContent):
-        return Text(block.text)
-    if isinstance(block, ImageContent):
-        return Image(data=block.data, media_type=block.mime_type)
-    described: Any = block  # a sound, a resource, or a link to one
-    return Text(described.model_dump_json(by_alias=True, exclude_none=True))
+        raise RemoteToolError(text_of(answer.content))
+    return recorded_content(answer.content, answer.structured_content)

@@ -106,7 +106,8 @@ class Ledger(SessionABC):
                     state.approve(waiting)
                     decided = True
                 elif isinstance(tool.status, Rejected):
-                    state.reject(waiting, rejection_message=tool.status.reason)
+                    said = await self._log.output(tool)
+                    state.reject(waiting, rejection_message=str(said))
                     decided = True
             if not decided:
                 break
@@ -155,9 +156,10 @@ class Ledger(SessionABC):
 
     def _formatter(self, own: Callable[..., Any] | None) -> Callable[..., Any]:
         async def formatted(args: ToolErrorFormatterArgs[Any]) -> str | None:
-            await self._log.note_error(args)
-            text = None if own is None else own(args)
-            return await text if inspect.isawaitable(text) else text
+            given = None if own is None else own(args)
+            text: str | None = await given if inspect.isawaitable(given) else given
+            await self._log.note_error(args, text)
+            return text
 
         return formatted
 

@@ -9,7 +9,6 @@
 from __future__ import annotations
 
 import copy
-import inspect
 import json
 import time
 import weakref
@@ -19,7 +18,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 from agents import Agent, ApplyPatchTool, FunctionTool, Handoff, Model, MultiProvider
 
-from eventstore.domain.doubt import text_of_doubt
 from eventstore.integrations.openai_agents_mcp import WatchedServer
 from eventstore.integrations.openai_agents_native import (
     NATIVE_TOOLS,
@@ -27,7 +25,6 @@ from eventstore.integrations.openai_agents_native import (
     RecordedExecutor,
     RecordedNative,
 )
-from eventstore.providers.sdk_objects import member
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -106,7 +103,7 @@ class RecordedAgents:
         if tool.tool_input_guardrails:
             copied.tool_input_guardrails = [*map(self._guardrail, tool.tool_input_guardrails)]
         if tool.timeout_seconds is not None:
-            copied.timeout_error_function = self._timeout_function(tool.timeout_error_function)
+            copied.timeout_error_function = self._timeout_function(tool)
         return copied
 
     def _native(self, tool: NativeTool) -> NativeTool:
@@ -142,14 +139,11 @@ class RecordedAgents:
         copied.name, copied.guardrail_function = name, checked
         return copied
 
-    def _timeout_function(self, own: ToolErrorFunction | None) -> ToolErrorFunction:
+    def _timeout_function(self, tool: FunctionTool) -> ToolErrorFunction:
         """Return what tells the model of a timeout: that the call may have taken effect, too."""
 
-        async def text_of(context: RunContextWrapper[Any], error: Exception) -> str:
-            given = str(error) if own is None else own(context, error)
-            text = await given if inspect.isawaitable(given) else given
-            call = await self._log.calls.find(str(member(context, "tool_call_id")))
-            return text_of_doubt(text, "timeout") if call is not None and call.in_doubt else text
+        async def text_of(context: RunContextWrapper[Any], _: Exception) -> str:
+            return await self._log.timeout_text(tool, cast("ToolContext[Any]", context))
 
         return text_of
 

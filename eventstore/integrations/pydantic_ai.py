@@ -24,6 +24,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from eventstore.aio.conversation import AsyncConversation
+from eventstore.clock import system_clock
+from eventstore.domain.failure import Failure
 from eventstore.domain.statuses import Approved, Pending, Rejected
 from eventstore.integrations.call_starts import awaits_attempt, may_run
 from eventstore.integrations.durable_workflows import (
@@ -44,7 +46,13 @@ try:
     from pydantic_core import to_jsonable_python
 
     from eventstore.integrations.pydantic_ai_log import RunLog, keep_seen, seen_by_host
-    from eventstore.integrations.pydantic_ai_messages import parsed_call, shown_messages
+    from eventstore.integrations.pydantic_ai_messages import (
+        parsed_call,
+        recorded_value,
+        shown_messages,
+        value_of,
+        wording_of,
+    )
 except ImportError as error:
     raise missing_extra("pydantic-ai", error) from error
 
@@ -209,7 +217,8 @@ class Ledger(AbstractCapability[Any]):
         except Exception as error:
             tool = await self._log.tool(ctx, call)
             if awaits_attempt(tool):
-                await self.chat.fail(tool.id, validation_failure(_origin(error)))
+                failure = validation_failure(_origin(error))
+                await self._calls.fail(tool, failure, wording_of(error, call))
             raise
 
     async def wrap_tool_execute(
@@ -274,7 +283,7 @@ class Ledger(AbstractCapability[Any]):
     ) -> object:
         ended = await as_step("toolledger.call", execute)
         if ended is None:
-            return shown_text(await self._calls.answer(await self._log.tool(ctx, call)))
+            return value_of(await self._calls.answer(await self._log.tool(ctx, call)))
         return ended[0]
 
     async def _execute(
@@ -303,20 +312,22 @@ class Ledger(AbstractCapability[Any]):
                 seen = seen_by_host(ctx.messages, tool)
                 tool = await self.chat.approve(tool.id, edit, reason="by the host", seen=seen)
         if not may_run(tool):
-            return shown_text(await self._calls.answer(tool))
+            return value_of(await self._calls.answer(tool))
         async with self._calls.running(tool, _PAUSES) as attempt:
             if attempt is None:
                 return await self._execute(ctx, call, args, by, run)
             try:
                 result = await run()
             except _WRAPPERS as error:
-                await attempt.fail(_origin(error))
+                failure = Failure.from_exception(_origin(error), now=system_clock())
+                in_doubt = failure.leaves_doubt and attempt.has_effect
+                await attempt.fail(failure, wording=None if in_doubt else wording_of(error, call))
                 if attempt.tool.in_doubt:
                     answer = shown_text(await self._calls.answer(attempt.tool))
                     raise exceptions.ToolFailed(answer) from error
                 raise
             value = result.return_value if isinstance(result, messages.ToolReturn) else result
-            await attempt.complete(value)
+            await attempt.complete(recorded_value(value))
             return result
 
     def _asked(
@@ -391,8 +402,8 @@ class Ledger(AbstractCapability[Any]):
                 edit = None if tool.edit is None else tool.edit.arguments
                 results.approvals[call.tool_call_id] = ToolApproved(override_args=edit)
             elif isinstance(status, Rejected):
-                reason = status.reason or "The tool call was denied."
-                results.approvals[call.tool_call_id] = ToolDenied(reason)
+                said = shown_text(await self._calls.answer(tool))
+                results.approvals[call.tool_call_id] = ToolDenied(said)
         return results, shown
 
 

@@ -28,6 +28,7 @@ from eventstore.integrations.pydantic_ai_messages import (
     parsed_call,
     stated_facts,
     without_stored,
+    wording_by,
 )
 from eventstore.integrations.recorded_calls import AsyncRecordedCalls
 
@@ -92,13 +93,18 @@ class RunLog:
         """
         said = [part for message in after_response(given) for part in message.parts]
         answers = {p.tool_call_id: p for p in said if isinstance(p, messages.ToolReturnPart)}
-        texts = {call_id: part.model_response_str() for call_id, part in answers.items()}
+        texts = {
+            call_id: part.model_response_str(wrap_if_error=False)
+            for call_id, part in answers.items()
+        }
         for call_id, tool in (await self.calls.unanswered(texts)).items():
             part, text = answers[call_id], texts[call_id]
+            wording = wording_by(part)
             if part.outcome == "denied":
-                await self.chat.reject(tool.id, text, seen=seen_by_host(given, tool))
+                seen = seen_by_host(given, tool)
+                await self.calls.reject(tool, text, seen=seen, wording=wording)
             elif part.outcome in ("failed", "retried"):
-                await self.chat.fail(tool.id, Failure(ErrorKind.VALIDATION, text))
+                await self.calls.fail(tool, Failure(ErrorKind.VALIDATION, text), wording)
             elif part.outcome == "success":
                 await self.chat.complete(tool.id, text, synthetic=True)
 

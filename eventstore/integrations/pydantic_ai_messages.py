@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from base64 import b64decode, b64encode
+from base64 import b64decode
 from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from pydantic import TypeAdapter
-from pydantic_ai import messages
+from pydantic import TypeAdapter, ValidationError
+from pydantic_ai import exceptions, messages
 
 from eventstore.domain.arguments import in_microseconds
 from eventstore.domain.events import MessageAdded, ModelResponded
-from eventstore.domain.messages import Document, Image, Opaque, Part, Text
+from eventstore.domain.media_types import PDF
+from eventstore.domain.messages import Audio, Document, Image, Opaque, Part, Text
 from eventstore.domain.usage import Usage
+from eventstore.domain.wording import Wording
 from eventstore.integrations.recorded_calls import shown_text
 from eventstore.providers.call_arguments import function_call
 from eventstore.providers.model import ParsedCall
@@ -22,7 +24,7 @@ from eventstore.providers.parts_as_text import plain_text
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from eventstore.providers.model import Call, Turn
+    from eventstore.providers.model import Answer, Call, Turn
 
 FRAMEWORK = "pydantic-ai"
 """The `provider` of its messages in the log."""
@@ -30,7 +32,6 @@ FRAMEWORK = "pydantic-ai"
 WORDS = (messages.SystemPromptPart, messages.UserPromptPart)
 """The parts of a request that are someone's words."""
 
-_PDF = "application/pdf"
 _PNG = "image/png"
 
 
@@ -108,29 +109,31 @@ def _part(item: messages.UserContent) -> Part:
         return Image(url=item.url)
     if isinstance(item, messages.DocumentUrl):
         return Document(url=item.url)
-    if isinstance(item, messages.BinaryContent) and not item.vendor_metadata:
-        data = b64encode(item.data).decode()
-        if item.is_image:
-            return Image(data=data, media_type=item.media_type)
-        if item.media_type == _PDF:
-            return Document(data=data)
-    return Opaque(FRAMEWORK, _user_content().dump_python([item], mode="json")[0])
+    shown = _media(item) if isinstance(item, messages.BinaryContent) else None
+    return shown or Opaque(FRAMEWORK, _user_content().dump_python([item], mode="json")[0])
+
+
+def _media(item: messages.BinaryContent) -> Part | None:
+    """Return the image, the PDF or the sound that bytes are, if nothing else is said of them."""
+    if item.vendor_metadata:
+        return None
+    if item.is_image:
+        return Image(None, item.data, item.media_type)
+    if item.media_type == PDF:
+        return Document(None, item.data)
+    return Audio(item.data, item.media_type) if item.is_audio else None
 
 
 # from the log
 
 
 def _content(part: Part) -> messages.UserContent:
-    if isinstance(part, Image):
-        if part.url is not None:
-            return messages.ImageUrl(part.url)
-        return messages.BinaryContent(
-            b64decode(part.data or ""), media_type=part.media_type or _PNG
-        )
-    if isinstance(part, Document):
-        if part.url is not None:
-            return messages.DocumentUrl(part.url)
-        return messages.BinaryContent(b64decode(part.data or ""), media_type=_PDF)
+    if isinstance(part, Image | Document) and part.url is not None:
+        is_image = isinstance(part, Image)
+        return messages.ImageUrl(part.url) if is_image else messages.DocumentUrl(part.url)
+    if isinstance(part, Image | Document | Audio):
+        media_type = PDF if isinstance(part, Document) else part.media_type
+        return messages.BinaryContent(b64decode(part.data or ""), media_type=media_type or _PNG)
     if isinstance(part, Opaque) and part.provider == FRAMEWORK:
         return _user_content().validate_python([part.data])[0]
     return plain_text((part,), [])
@@ -181,11 +184,75 @@ def _written(call: Call) -> str | dict[str, Any]:
     return call.arguments if isinstance(call.arguments, dict) else {}
 
 
+def wording_by(part: object) -> Wording | None:
+    """Return what an answer that is no success tells the model; None of anything else."""
+    if not isinstance(part, messages.ToolReturnPart) or part.outcome == "success":
+        return None
+    text = part.model_response_str(wrap_if_error=False)
+    if part.outcome != "denied" and isinstance(part.content, str):
+        return Wording(text)
+    (request,) = _request.dump_python([messages.ModelRequest([part])], mode="json")
+    return Wording(text, FRAMEWORK, request["parts"][0])
+
+
+def wording_of(error: BaseException, call: messages.ToolCallPart) -> Wording | None:
+    """Return what pydantic-ai tells the model of an error; None where the run ends with it."""
+    if isinstance(error, exceptions.ToolRetryError):
+        return wording_by(error.tool_retry)
+    if isinstance(error, exceptions.ToolFailedError):
+        return wording_by(error.tool_failed)
+    if isinstance(error, exceptions.ToolFailed):
+        return Wording(error.message)
+    if not isinstance(error, exceptions.ModelRetry | ValidationError):
+        return None
+    try:  # nothing public makes the part that the agent will
+        from pydantic_ai._output import build_retried_tool_return
+    except ImportError:
+        return None
+    name, call_id = call.tool_name, call.tool_call_id
+    return wording_by(build_retried_tool_return(error, tool_name=name, tool_call_id=call_id))
+
+
+def recorded_value(value: object) -> object:
+    """Return what is recorded of a tool's result: its images, documents and sounds as such."""
+    items: list[Any] = value if isinstance(value, list) else [value]
+    if not all(isinstance(item, (str, *_SHOWN)) for item in items) or isinstance(value, str):
+        return value
+    parts = [_part(item) for item in items]
+    return value if any(isinstance(part, Opaque) for part in parts) else parts
+
+
+def value_of(answer: Answer) -> Any:
+    """Return an answer of the log as what a tool returns.
+
+    Raises:
+        ToolFailed: it is an error.
+    """
+    if answer.is_error:
+        raise exceptions.ToolFailed(shown_text(answer))
+    if answer.note is None and answer.data is not None:
+        return answer.data
+    if not answer.stored_parts:
+        return shown_text(answer)
+    shown: list[Any] = [_content(part) for part in answer.stored_parts]
+    if answer.note is not None:
+        shown.append(answer.note)
+    return shown[0] if len(shown) == 1 else shown
+
+
 def _returned(call: Call) -> messages.ToolReturnPart:
-    answer = call.answer
-    return messages.ToolReturnPart(
-        call.name,
-        shown_text(answer),
-        call.provider_id or call.id,
-        outcome="failed" if answer.is_error else "success",
-    )
+    answer, call_id = call.answer, call.provider_id or call.id
+    if answer.provider == FRAMEWORK and answer.native is not None and answer.note is None:
+        native = {**answer.native, "tool_call_id": call_id}
+        (request,) = _request.validate_python([{"kind": "request", "parts": [native]}])
+        (part,) = request.parts
+        if isinstance(part, messages.ToolReturnPart):
+            return part
+    if answer.is_error:
+        outcome: Any = "denied" if answer.is_refusal else "failed"
+        return messages.ToolReturnPart(call.name, shown_text(answer), call_id, outcome=outcome)
+    return messages.ToolReturnPart(call.name, value_of(answer), call_id)
+
+
+_SHOWN = (messages.BinaryContent, messages.ImageUrl, messages.DocumentUrl)
+_request = messages.ModelMessagesTypeAdapter

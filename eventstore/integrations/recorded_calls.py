@@ -19,11 +19,14 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeAlias, TypeVar
 
 from eventstore.agent_errors.response_failed import ResponseFailed
 from eventstore.aio.conversation import AsyncConversation
+from eventstore.append.command import Command
+from eventstore.append.commands import attempts, decisions
 from eventstore.conversation import Conversation
 from eventstore.domain.failure import ErrorKind, Failure
 from eventstore.domain.own_texts import is_own_text
 from eventstore.domain.recovery import has_expired
 from eventstore.domain.statuses import Approved
+from eventstore.domain.wording import later_words
 from eventstore.integrations.call_starts import CallStarts, awaits_attempt
 from eventstore.integrations.host_answers import EDITED, first_seen
 from eventstore.integrations.words_said import WordsSaid
@@ -38,12 +41,13 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
     from eventstore.aio.attempt import AsyncAttempt
-    from eventstore.append.command import Command
+    from eventstore.append.commands.decisions import Seen
     from eventstore.attempt import Pauses
     from eventstore.domain.events import ModelResponded
     from eventstore.domain.json_types import JsonObject
     from eventstore.domain.messages import Part
     from eventstore.domain.tool import Tool
+    from eventstore.domain.wording import Wording
     from eventstore.integrations.words_said import SelectNew
     from eventstore.providers.model import Answer, NativeMessage, ParsedCall, Turn
     from eventstore.providers.registry import AnyProvider
@@ -89,6 +93,11 @@ class RecordedCalls:
         self._needs_approval = _of_call(needs_approval)
         self._framework = framework
         self._ids: dict[str, str] = {}  # of the framework -> of the log, the latest
+        self.unworded: dict[str, tuple[str, str | None]] = {}
+        """Calls of which others may still say what the model is told, by the framework's ids.
+
+        Each with its id in the log, and what that tells of it.
+        """
         self._new: dict[str, Tool] = {}  # of the last response, as recorded, by the framework's ids
 
     # what the framework's ids mean
@@ -152,6 +161,20 @@ class RecordedCalls:
         for tool in reversed(self._chat.tools.values()):
             if call_id in (tool.provider_call_id, tool.id):
                 yield tool
+
+    def worded(self, answers: Mapping[str, str]) -> Command[None] | None:
+        """Return the append of what the model is told of calls that have ended, if it is other.
+
+        `answers` are the texts of a request, by the framework's ids.
+        """
+        if not self.unworded:
+            return None
+        asked = [call_id for call_id in answers if call_id in self.unworded]
+        known = [(*self.unworded.pop(call_id), answers[call_id]) for call_id in asked]
+        events = [later_words(own_id, said) for own_id, text, said in known if text != said]
+        if not events:
+            return None
+        return Command(self._chat.id, lambda _, __: events, lambda _: None)
 
     def not_ended(self, call_ids: Iterable[str]) -> list[str]:
         """Return the framework's ids of calls whose end was not recorded here."""
@@ -336,6 +359,30 @@ class AsyncRecordedCalls:
         """
         seen = first_seen(tool)
         return await self._chat.approve(tool.id, arguments, reason=EDITED, seen=seen)
+
+    async def fail(self, tool: Tool, failure: Failure, wording: Wording | None = None) -> Tool:
+        """Record that a call has failed without an attempt, and what the model is told of it."""
+        command = attempts.fail(self._chat.id, tool.id, failure).worded(wording)
+        return await self.session.run(command)
+
+    async def complete(self, tool: Tool, result: object, wording: Wording | None = None) -> Tool:
+        """Record the answer to a call that no tool gave, and what the model is told of it."""
+        command = attempts.complete(self._chat.id, tool.id, result, synthetic=True).worded(wording)
+        return await self.session.run(command)
+
+    async def reject(
+        self,
+        tool: Tool,
+        reason: str | None,
+        source: str = "human",
+        by: str | None = None,
+        *,
+        seen: Seen | None = None,
+        wording: Wording | None = None,
+    ) -> Tool:
+        """Record that a call is refused, as it was `seen`, and what the model is told of it."""
+        command = decisions.reject(self._chat.id, tool.id, reason, source, by, seen=seen)
+        return await self.session.run(command.worded(wording))
 
     def running(
         self, tool: Tool, pauses: Pauses = ()

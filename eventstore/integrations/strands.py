@@ -25,6 +25,8 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 from eventstore.aio.conversation import AsyncConversation
+from eventstore.append.inputs import failure_of
+from eventstore.clock import system_clock
 from eventstore.domain.decision_errors import CallChanged
 from eventstore.domain.failure import ErrorKind, Failure
 from eventstore.domain.statuses import Failed, Pending
@@ -44,6 +46,7 @@ from eventstore.integrations.recorded_calls import (
     shown_text,
     validation_failure,
 )
+from eventstore.integrations.recorded_wordings import recorded_of, wording_in
 
 try:
     from pydantic import ValidationError
@@ -71,6 +74,7 @@ if TYPE_CHECKING:
     from strands.types.tools import AgentTool, ToolResult, ToolUse
 
     from eventstore.aio.attempt import AsyncAttempt
+    from eventstore.domain.json_types import JsonObject
     from eventstore.domain.revision import Revision
     from eventstore.domain.tool import Tool
 
@@ -112,7 +116,11 @@ class Ledger(Plugin):
 
     async def history(self) -> list[Any]:
         """Return what was said so far as an agent's `messages`; each call has its answer."""
-        return await self._calls.items(PROVIDER)
+        messages: list[Any] = await self._calls.items(PROVIDER)
+        for block in (block for message in messages for block in message["content"]):
+            if "toolResult" in block:
+                block["toolResult"].setdefault("status", "success")
+        return messages
 
     async def resume(self, agent: Agent, **options: Any) -> AgentResult | None:
         """Continue an agent after a crash, or after a decision; its `messages` become the log's.
@@ -199,7 +207,8 @@ class Ledger(Plugin):
     async def _record_answer(self, tool: Tool, result: ToolResult) -> None:
         """Record the answer to a call that no tool gave: its name or its arguments are refused."""
         if result["status"] == "error":
-            await self.chat.fail(tool.id, Failure(ErrorKind.VALIDATION, _text(result)))
+            wording = wording_in(_message(dict(result)), PROVIDER)
+            await self._calls.fail(tool, Failure(ErrorKind.VALIDATION, _text(result)), wording)
         else:
             await self.chat.complete(tool.id, _value(result), synthetic=True)
 
@@ -291,13 +300,31 @@ async def _end(attempt: AsyncAttempt, event: ToolResultEvent, remote: Failure | 
     """
     error, result = event.exception, event.tool_result
     if result["status"] != "error":
-        await attempt.complete(_value(result))
-    elif error is None:
-        await attempt.fail(_text(result) if remote is None else remote)
-    elif isinstance(error.__cause__, ValidationError):  # which strands wraps in a ValueError
-        await attempt.fail(validation_failure(error))
-    else:
-        await attempt.fail(error)
+        await _complete(attempt, result)
+        return
+    failure = remote if error is None and remote else _failure(error, result)
+    in_doubt = failure.leaves_doubt and attempt.has_effect
+    wording = None if in_doubt else wording_in(_message(dict(result)), PROVIDER)
+    await attempt.fail(failure, wording=wording)
+
+
+async def _complete(attempt: AsyncAttempt, result: ToolResult) -> None:
+    shown: Any = {key: result[key] for key in ("toolUseId", "content")}  # success goes without
+    value, wording = recorded_of(_message(shown), PROVIDER, _value(result))
+    await attempt.complete(value, wording=wording)
+
+
+def _failure(error: Exception | None, result: ToolResult) -> Failure:
+    """Return the failure of a tool of the host, with its own exception if strands has it."""
+    if error is None:
+        return failure_of(_text(result))
+    if isinstance(error.__cause__, ValidationError):  # which strands wraps in a ValueError
+        return validation_failure(error)
+    return Failure.from_exception(error, now=system_clock())
+
+
+def _message(result: JsonObject) -> JsonObject:
+    return {"role": "user", "content": [{"toolResult": result}]}
 
 
 def _is_remote(tool: AgentTool) -> bool:

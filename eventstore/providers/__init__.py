@@ -43,6 +43,7 @@ from eventstore.providers.registry import (
 from eventstore.providers.rendering import LastRequest, render
 from eventstore.providers.rule_book import RuleBook
 from eventstore.providers.server_kept_calls import references_server_call
+from eventstore.providers.server_kept_data import ServerKept
 from eventstore.providers.to_events import Finding, events_of_history
 from eventstore.providers.validation import Violation, is_valid, validate
 
@@ -67,6 +68,7 @@ __all__ = [
     "Rendered",
     "ResultsMessage",
     "RuleBook",
+    "ServerKept",
     "Turn",
     "Violation",
     "adapter_of",

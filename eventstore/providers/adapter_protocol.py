@@ -11,11 +11,10 @@ from typing import Literal, Protocol, TypeAlias
 import msgspec
 
 from eventstore.domain.json_types import JsonObject, JsonValue
-from eventstore.domain.messages import Document, Image, Part
+from eventstore.domain.messages import Audio, Document, Image, Part
 from eventstore.domain.value_paths import Path
 from eventstore.providers.client_members import ClientMembers
 from eventstore.providers.kept_messages import KeptMessages
-from eventstore.providers.media import Audio
 from eventstore.providers.model import Call, Change, NativeMessage, ParsedItem, Rendered, Turn
 from eventstore.providers.tool_definition import ToolDefinition
 

@@ -104,6 +104,7 @@ _COUNTS: Final[dict[str, Callable[[list[Any]], int]]] = {
         calls=frozenset({"functionCall", "function_call"}),
         results=frozenset({"functionResponse", "function_response"}),
     ),
+    "litellm": _in_chat,
     "mistral": _in_chat,
     "openai": _in_chat,
     "openai-responses": _in_items,

@@ -264,7 +264,11 @@ class ChatCompletionsAdapter(ProviderAdapter):
             return self.document_part(part, changes)
         if isinstance(part, Text):
             text: str | None = part.text
-        elif part.provider == self.name and self.takes_part(part.data, role):
+        elif (
+            isinstance(part, Opaque)
+            and part.provider == self.name
+            and self.takes_part(part.data, role)
+        ):
             return native_part(part)
         else:
             text = foreign_text(part, changes)

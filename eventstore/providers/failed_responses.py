@@ -289,7 +289,9 @@ def _speaks(value: Any, *, reasoning_counts: bool) -> bool:
             open_values += each
         elif is_json_object(each):
             is_thought = each.get("thought") is True and not reasoning_counts
-            if not is_thought and each.get("type") not in passed_over:
+            kind: JsonValue = each.get("type")
+            is_thought = is_thought or (isinstance(kind, str) and kind in passed_over)
+            if not is_thought:
                 open_values += [inner for key, inner in each.items() if key not in silent]
         elif callable(getattr(each, "model_dump", None)):
             open_values.append(plain(each))

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-import msgspec
-
 from eventstore.domain.json_types import JsonObject, JsonValue
-from eventstore.domain.messages import PDF, Document, Image
+from eventstore.domain.media_types import PDF
+from eventstore.domain.messages import Document, Image
 
 MEDIA = (
     "image",
@@ -19,13 +18,6 @@ MEDIA = (
     "input_image",
     "input_file",
 )
-
-
-class Audio(msgspec.Struct, frozen=True, gc=False):
-    """A sound on its way from one provider's form to another's: base64 with its media type."""
-
-    data: str
-    media_type: str
 
 
 def image_of(url: object, detail: object = None) -> Image | None:

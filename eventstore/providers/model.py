@@ -113,6 +113,10 @@ class Answer(msgspec.Struct, gc=False):
     """What the result shows, where it is more than text and not a provider's own form."""
     shown_parts: tuple[Part, ...] = ()
     """What the result shows to the provider that it is rendered for; set while rendering."""
+    data: JsonValue = None
+    """The result, where it is JSON that is not a text, and is shown whole."""
+    is_refusal: bool = False
+    """The call was rejected."""
 
 
 class Call(msgspec.Struct, gc=False):

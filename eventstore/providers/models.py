@@ -101,6 +101,11 @@ _TOKENIZER_V3_TO_V11: Final = (
     r"|mistral-7b[-\w]*-v0\.3"
 )
 
+_TOKENIZER_FROM_V13: Final = (
+    r"(?:mistral|ministral|codestral|devstral|magistral)[-\w.]*?"
+    r"-(?:250[7-9]|251[0-2]|2[6-9]\d\d)(?!\d)"
+)
+
 _PREFILL_REMOVED: Final = (
     "https://platform.claude.com/docs/en/about-claude/models/whats-new-claude-4-6#prefill-removal"
 )
@@ -203,6 +208,15 @@ FACTS: Final = (
         source="https://github.com/mistralai/mistral-common/blob/main/src/mistral_common/protocol/"
         "instruct/validator.py",
         refuses=("MI01*",),
+        accepts=("MI01**",),  # which says the same of fewer ids
+    ),
+    ModelFact(
+        provider="mistral",
+        models=_TOKENIZER_FROM_V13,
+        says="Mistral's tokenizers from v13 on take any id",
+        source="https://github.com/mistralai/mistral-common/blob/main/src/mistral_common/protocol/"
+        "instruct/validator.py",
+        accepts=("MI01**",),
     ),
     ModelFact(
         provider="ollama",

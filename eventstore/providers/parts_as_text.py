@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from eventstore.domain.json_types import JsonObject, JsonValue
-from eventstore.domain.messages import Document, Image, Opaque, Part, Text
+from eventstore.domain.messages import Audio, Document, Image, Media, Opaque, Part, Text
 from eventstore.domain.own_texts import error_as_text
+from eventstore.domain.shown_results import OWN
 from eventstore.providers.json_values import as_text, members_of
 from eventstore.providers.model import Answer, Call, Change
 
@@ -20,6 +21,7 @@ _SILENT_KINDS = frozenset(
     {
         "SDK_UNKNOWN_MEMBER",
         "additional_tools",
+        "bytes",
         "cachePoint",
         "compaction",
         "compaction_summary",
@@ -37,7 +39,10 @@ _SILENT_KINDS = frozenset(
         "tool_search_output",
     }
 )
-"""Parts that are about a provider's own tools and storage, and say nothing to another."""
+"""Parts that are about a provider's own tools and storage, and say nothing to another.
+
+So are bytes that no model takes: the text beside them tells of them (`shown_results`).
+"""
 
 REASONING_KINDS: Final = frozenset(
     {"thinking", "redacted_thinking", "reasoning", "reasoningContent"}
@@ -45,8 +50,11 @@ REASONING_KINDS: Final = frozenset(
 """Parts that hold what the model thought."""
 
 
-def foreign_text(part: Opaque, changes: list[Change]) -> str | None:
+def foreign_text(part: Opaque | Audio, changes: list[Change]) -> str | None:
     """Return the text of another provider's part; None if it means nothing to this provider."""
+    if isinstance(part, Audio):
+        changes.append(Change("wrapped", "foreign-part", f"no {part_label(part)} can stand here"))
+        return described(part)
     data = members_of(part.data)
     kind, text = kind_of(data), data.get("text")
     body: JsonValue = data.get(kind)
@@ -63,9 +71,6 @@ def foreign_text(part: Opaque, changes: list[Change]) -> str | None:
         return text
     others = [str(key) for key in extra if key not in (kind, "id", "source")]
     named = f"{kind} ({', '.join(others)})" if others else kind
-    if kind in REASONING_KINDS:
-        changes.append(Change("dropped", "reasoning", f"{named} is only for {part.provider}"))
-        return None
     if kind == "refusal" and isinstance(data.get("refusal"), str):
         return str(data["refusal"])
     is_summary = _is_text(data.get("content"))
@@ -73,8 +78,10 @@ def foreign_text(part: Opaque, changes: list[Change]) -> str | None:
         why = f"only {part.provider} can read the summary in {named}"
         changes.append(Change("wrapped", "foreign-part", why))
         return f"[A summary of what came before stands here. Only {part.provider} can read it.]"
-    if kind in _SILENT_KINDS and not is_summary:  # a compaction may be one
-        changes.append(Change("dropped", "foreign-part", f"{named} is only for {part.provider}"))
+    is_reasoning = kind in REASONING_KINDS
+    if is_reasoning or (kind in _SILENT_KINDS and not is_summary):  # a compaction may be one
+        rule = "reasoning" if is_reasoning else "foreign-part"
+        changes.append(Change("dropped", rule, f"{named} is only for {part.provider}"))
         return None
     changes.append(Change("wrapped", "foreign-part", f"{named} of {part.provider} became text"))
     content = _labelled_content(body, data.get("source"), data) or ", not shown here]"
@@ -83,6 +90,8 @@ def foreign_text(part: Opaque, changes: list[Change]) -> str | None:
 
 def part_label(part: Part) -> str:
     """Return the kind of a part with the names of its members."""
+    if isinstance(part, Audio):
+        return f"audio ({part.media_type})"
     if isinstance(part, Image | Document):
         return type(part).__name__.lower()
     data = members_of(part.data) if isinstance(part, Opaque) else {}
@@ -113,10 +122,11 @@ def _labelled_content(*held: JsonValue) -> str:
     return ""
 
 
-def described(shown: Image | Document) -> str:
-    """Return the text that replaces an image or document where it cannot be shown."""
+def described(shown: Media) -> str:
+    """Return the text that replaces an image, document or sound where it cannot be shown."""
     name = shown.name if isinstance(shown, Document) else None
-    return f"[{' '.join(filter(None, (part_label(shown), name, shown.url)))}]"
+    url = None if isinstance(shown, Audio) else shown.url
+    return f"[{' '.join(filter(None, (part_label(shown), name, url)))}]"
 
 
 def answer_text(answered: Call | Answer) -> str:
@@ -135,7 +145,7 @@ def plain_text(parts: tuple[Part, ...], changes: list[Change]) -> str:
     for part in parts:
         if isinstance(part, Text):
             said.append(part.text)
-        elif isinstance(part, Image | Document):
+        elif isinstance(part, Media):
             changes.append(Change("wrapped", part_label(part), "only text can stand here"))
             said.append(described(part))
         else:
@@ -145,7 +155,10 @@ def plain_text(parts: tuple[Part, ...], changes: list[Change]) -> str:
 
 def shown_text(parts: tuple[Part, ...]) -> str:
     """Return the parts of a result as one text, in which a provider's own media has its name."""
-    named = (Text(as_text([part.data])) if isinstance(part, Opaque) else part for part in parts)
+    named = (
+        Text(as_text([part.data])) if isinstance(part, Opaque) and part.provider != OWN else part
+        for part in parts
+    )
     return plain_text(tuple(named), [])
 
 

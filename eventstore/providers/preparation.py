@@ -11,15 +11,17 @@ from collections.abc import Iterator, Sequence
 from typing import Literal, TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
-from eventstore.domain.messages import Document, Image, Opaque, Part, Text
+from eventstore.domain.messages import Audio, Document, Image, Opaque, Part, Text
 from eventstore.providers.adapter_protocol import ProviderAdapter
 from eventstore.providers.crossing import Reasoning, crossed
 from eventstore.providers.media import dropped_members
 from eventstore.providers.model import Answer, Call, Change, Turn, with_turn_version
-from eventstore.providers.parts_as_text import part_label, plain_text
+from eventstore.providers.parts_as_text import foreign_text, part_label, plain_text
 from eventstore.providers.registry import PROVIDERS, adapter_of, audio, media
 from eventstore.providers.server_kept_calls import inline_server_call
+from eventstore.providers.server_kept_data import ServerKept, without_server_data
 
 LaterSystem: TypeAlias = Literal["keep", "user"]
 """Whether a system message inside of a conversation stays, or becomes one of the user's."""
@@ -36,6 +38,7 @@ class Target(msgspec.Struct, frozen=True):
     takes_later_system: bool | None = None
     later_system: LaterSystem = "keep"
     reasoning: Reasoning = "drop"
+    server_kept: ServerKept = "keep"
 
 
 class PreparedTurn(msgspec.Struct, frozen=True, gc=False):
@@ -55,6 +58,14 @@ class PreparedTurn(msgspec.Struct, frozen=True, gc=False):
 
 def prepared(turn: Turn, target: Target) -> PreparedTurn:
     """Return a turn as it goes to a provider."""
+    if target.server_kept == "note":
+        wording = without_server_data(turn, target.provider)
+        if wording is not turn:
+            return replace(_prepared(wording, target), turn=turn)
+    return _prepared(turn, target)
+
+
+def _prepared(turn: Turn, target: Target) -> PreparedTurn:
     rich = [call for call in turn.calls if _is_rich(call, target.provider)] if turn.calls else []
     said = _with_later_system(turn, target)
     if said is turn and turn.well_formed and turn.provider == target.provider and not rich:
@@ -118,6 +129,11 @@ def _with_neutral_parts(turn: Turn, adapter: ProviderAdapter, changes: list[Chan
 
 def _neutral_part(part: Part, adapter: ProviderAdapter, changes: list[Change]) -> Part:
     """Return what another provider's part shows or plays, as this provider takes it."""
+    if isinstance(part, Audio):
+        own = adapter.audio_part(part)
+        if own is not None:
+            return Opaque(adapter.name, own)
+        return Text(foreign_text(part, changes) or "")
     if isinstance(part, Opaque) and part.provider != adapter.name and (heard := audio(part)):
         own = adapter.audio_part(heard)
         return part if own is None else Opaque(adapter.name, own)
@@ -171,7 +187,7 @@ def _with_shown_parts(turn: Turn, adapter: ProviderAdapter, changes: list[Change
 
 def _with_shown_answer(call: Call, adapter: ProviderAdapter, changes: list[Change]) -> Call:
     answer = call.answer
-    source = adapter_of(answer.provider) if answer.provider else None
+    source = adapter_of(str(answer.provider)) if answer.provider in PROVIDERS else None
     if answer.is_error and source and source.error_flag and not adapter.error_flag:
         why = "an error has no flag here: its text says so"
         changes.append(Change("wrapped", "error", why, call.id))

@@ -14,14 +14,21 @@ from typing import Final, Literal, NewType, TypeAlias, cast
 import msgspec
 
 from eventstore.domain.json_types import JsonValue
-from eventstore.domain.messages import Document, Image, Opaque
+from eventstore.domain.messages import Audio, Document, Image, Opaque
 from eventstore.providers.adapter_protocol import ProviderAdapter
-from eventstore.providers.media import Audio
 from eventstore.providers.models import ModelFact, ModelRules, rules_of_model
 from eventstore.providers.rule_book import RuleBook
 
 ProviderName: TypeAlias = Literal[
-    "anthropic", "bedrock", "cohere", "gemini", "mistral", "ollama", "openai", "openai-responses"
+    "anthropic",
+    "bedrock",
+    "cohere",
+    "gemini",
+    "litellm",
+    "mistral",
+    "ollama",
+    "openai",
+    "openai-responses",
 ]
 """The providers that are built in."""
 
@@ -40,6 +47,7 @@ _BUILT_IN: Final[dict[ProviderName, str]] = {
     "bedrock": "eventstore.providers.bedrock",
     "cohere": "eventstore.providers.cohere",
     "ollama": "eventstore.providers.ollama",
+    "litellm": "eventstore.providers.litellm",
 }
 """Provider to package, the likeliest first: a guess between several names the first."""
 

@@ -21,6 +21,7 @@ from eventstore.providers.preparation import (
     prepared,
 )
 from eventstore.providers.registry import adapter_of, model_rules
+from eventstore.providers.server_kept_data import ServerKept
 from eventstore.providers.server_mends import mend_for_server
 
 
@@ -57,7 +58,7 @@ class _Made(msgspec.Struct, frozen=True):
     messages: KeptMessages
 
 
-def render(
+def render(  # noqa: PLR0913 - each with a default
     turns: Sequence[Turn],
     provider: str,
     *,
@@ -66,6 +67,7 @@ def render(
     cache: bool = False,
     later_system: LaterSystem = "keep",
     reasoning: Reasoning = "drop",
+    server_kept: ServerKept = "keep",
     last: LastRequest | None = None,
 ) -> Rendered:
     """Return the keyword arguments of the provider's SDK call for `turns`, which stay as they are.
@@ -74,14 +76,15 @@ def render(
     from which the model continues, unless it is known to refuse that. With `cache` they are marked
     where the provider is to cache them. With `later_system="user"` the user says what a system
     message inside says. Another provider's reasoning is left out, or with `reasoning="note"` told
-    in a note. `last` keeps what was made of each turn for the next request.
+    in a note; so is with `server_kept="note"` what the provider's own server keeps. `last` keeps
+    what was made of each turn for the next request.
 
     Raises:
         ValueError: the provider is unknown.
     """
     known = model_rules(provider, model)
     adapter = adapter_of(known.provider)
-    target = Target(known.provider, known.takes_later_system, later_system, reasoning)
+    target = Target(known.provider, known.takes_later_system, later_system, reasoning, server_kept)
     if last is None:
         turns_made = [prepared(turn, target) for turn in turns]
         messages = KeptMessages(is_last=True)

@@ -12,6 +12,11 @@ import msgspec
 
 from eventstore.providers.rules_reader import is_object, members_of, quoted, shortened
 
+LITELLM_FIELDS: Final = "provider_specific_fields"
+"""The member in which litellm has what a provider says, and Chat Completions has no place for."""
+LITELLM_MARKS: Final = frozenset({LITELLM_FIELDS, "thinking_blocks", "reasoning_items"})
+"""Members of a message that litellm alone writes."""
+
 _BYTES: Final = "$bytes"
 """The key under which a log keeps what a request has as bytes."""
 _FOREIGN: Final = frozenset({tuple, set, frozenset})

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import TypeAlias
 
 from eventstore import Part, ResultLimits, Text, ToolCompleted
-from eventstore.providers import Answer, adapter_of, plain_text
+from eventstore.providers import PROVIDERS, Answer, adapter_of, plain_text
 from projections.formatting import quoted_name
 from projections.history.entries import LoggedCall, Repair
 
@@ -33,8 +33,8 @@ def bound_answer(answer: Answer, logged: LoggedCall, limits: ResultLimits) -> Re
     event = logged.answer
     shown: tuple[Part, ...]
     parts = answer.stored_parts
-    if answer.native is not None and answer.provider is not None:
-        parts = adapter_of(answer.provider).result_parts(answer.native) or (Text(answer.text),)
+    if answer.native is not None and answer.provider in PROVIDERS:
+        parts = adapter_of(str(answer.provider)).result_parts(answer.native) or (Text(answer.text),)
     if isinstance(event, ToolCompleted) and not parts:
         bounded = limits.bound(event.response.result)
         shown, left_out = (Text(bounded.text),), bounded.left_out
@@ -43,7 +43,7 @@ def bound_answer(answer: Answer, logged: LoggedCall, limits: ResultLimits) -> Re
     if not left_out:
         return None
     answer.text = plain_text(shown, [])
-    answer.provider = answer.native = None
+    answer.provider = answer.native = answer.data = None
     is_text = all(isinstance(part, Text) for part in shown)
     answer.stored_parts = () if is_text else shown
     return shortened(left_out, logged.tool.id, tuple(logged.versions))

@@ -95,6 +95,7 @@ class ModelHistory(NotebookText):
             cache=cache,
             later_system=options.later_system,
             reasoning=reasoning or options.reasoning,
+            server_kept=options.server_kept,
             last=self._last,
         )
 

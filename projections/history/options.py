@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias, TypedDict, cast, get_args
 import msgspec
 
 from eventstore import ResultLimits, Tool
-from eventstore.providers import LaterSystem, Reasoning
+from eventstore.providers import LaterSystem, Reasoning, ServerKept
 from projections.history.bounded_results import ResultLimitsByTool
 from projections.history.token_counter import TokenCounter
 
@@ -30,6 +30,7 @@ _RESULTS: tuple[str, ...] = get_args(Results)
 _COLLAPSE: tuple[str, ...] = get_args(Collapse)
 _LATER_SYSTEM: tuple[str, ...] = get_args(LaterSystem)
 _REASONING: tuple[str, ...] = get_args(Reasoning)
+_SERVER_KEPT: tuple[str, ...] = get_args(ServerKept)
 
 
 class HistoryOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,6 +55,8 @@ class HistoryOptions(msgspec.Struct, frozen=True, kw_only=True):
     - `later_system`: a system message inside of the conversation goes back to its provider as it is
       ("keep"), or as text of the user ("user"), as models before Claude Opus 4.8 want it.
     - `model`: what is known of this model or server is kept to; see `render`.
+    - `server_kept`: what the provider's server keeps is named as it was ("keep"), or told in a note
+      ("note"): code containers, files and items, which are gone after a time.
     - `reasoning`: what another provider's model thought is left out ("drop"), or told in a note of
       the user's ("note").
     - `needs_approval`: whether a person has to decide on a call that has not started; the model is
@@ -77,6 +80,7 @@ class HistoryOptions(msgspec.Struct, frozen=True, kw_only=True):
     later_system: LaterSystem = "keep"
     model: str | None = None
     reasoning: Reasoning = "drop"
+    server_kept: ServerKept = "keep"
     needs_approval: NeedsApproval | None = None
 
     def __post_init__(self) -> None:
@@ -84,6 +88,7 @@ class HistoryOptions(msgspec.Struct, frozen=True, kw_only=True):
         _require_one_of("collapse", self.collapse, _COLLAPSE)
         _require_one_of("later_system", self.later_system, _LATER_SYSTEM)
         _require_one_of("reasoning", self.reasoning, _REASONING)
+        _require_one_of("server_kept", self.server_kept, _SERVER_KEPT)
         if self.result_limits is not None:
             _require_limits(self.result_limits)
         _require_one_of("results", self.results, _RESULTS)
@@ -135,6 +140,7 @@ class HistoryKeywords(TypedDict, total=False):
     later_system: LaterSystem
     model: str | None
     reasoning: Reasoning
+    server_kept: ServerKept
     needs_approval: NeedsApproval | None
 
 

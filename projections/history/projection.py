@@ -16,9 +16,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import Any, Final, Self
 
+from msgspec.structs import replace
+
 from eventstore import (
     Conversation,
     Event,
+    Failed,
     HookRaised,
     IllegalTransition,
     MessageAdded,
@@ -42,7 +45,8 @@ from eventstore import (
 from eventstore.domain.covered import covered_call, covered_event
 from eventstore.domain.redaction import REDACTED
 from eventstore.domain.unreadable_steps import left_in_doubt
-from eventstore.providers import LaterSystem, Reasoning, references_server_call
+from eventstore.domain.wording import later_wording, reworded
+from eventstore.providers import LaterSystem, Reasoning, ServerKept, references_server_call
 from projections.history.bounded_results import ResultLimitsByTool
 from projections.history.entries import Entries, Entry, LoggedCall, Repair
 from projections.history.model_history import KeptView, ModelHistory, history_to_show
@@ -84,6 +88,7 @@ def model_history(  # noqa: PLR0913 - each with a default
     later_system: LaterSystem = "keep",
     model: str | None = None,
     reasoning: Reasoning = "drop",
+    server_kept: ServerKept = "keep",
     needs_approval: NeedsApproval | None = None,
 ) -> ModelHistory:
     """Return the history to show the model next: valid for any provider, from any part of a log.
@@ -120,7 +125,8 @@ def model_history(  # noqa: PLR0913 - each with a default
     the `model`, what is known of it decides both; see `ModelHistory.render`.
 
     Reasoning of another provider is left out, or told in a note of the user's with
-    `reasoning="note"`.
+    `reasoning="note"`. A provider's server keeps code containers, files and items for a time, and
+    refuses a request that names one that is gone: `server_kept="note"` tells of them in a note.
 
     The same events give the same bytes.
 
@@ -143,6 +149,7 @@ def model_history(  # noqa: PLR0913 - each with a default
         later_system=later_system,
         model=model,
         reasoning=reasoning,
+        server_kept=server_kept,
         needs_approval=needs_approval,
     )
     if not isinstance(events, Conversation):
@@ -235,8 +242,8 @@ class History:
 
     def _add_message(self, version: int, event: MessageAdded) -> None:
         if event.results:
-            self._keep_results_message(version, event)
-            if not event.parts:
+            self._take_results(version, event)
+            if not event.parts or event.role == "tool":
                 return
         if event.native is not None and not event.exact and event.role != "tool":
             self._add_repair("rewritten", "form", _FORM, None, version)
@@ -264,6 +271,24 @@ class History:
             self._trace.begin_turn(version)
             if event.turn is not None:
                 self._turns.setdefault(event.turn, entry)
+
+    def _take_results(self, version: int, event: MessageAdded) -> None:
+        text = later_wording(event)
+        if text is None:
+            self._keep_results_message(version, event)
+        else:
+            self._tell(version, event.results[0], text)
+
+    def _tell(self, version: int, call_id: str, text: str) -> None:
+        """Take in what the model was told of a call after its end."""
+        call = self._calls.get(call_id)
+        if call is None or call.answer is None:
+            return
+        call.answer = reworded(call.answer, text)
+        if isinstance(call.answer, ToolFailed):
+            call.tool = replace(call.tool, status=Failed(call.answer.failure))
+        call.versions.append(version)
+        self._entries.note_change(self._entry_of_call[call_id])
 
     def _keep_results_message(self, version: int, event: MessageAdded) -> None:
         """Keep the message in which results came with their turn, if it may go back there."""
@@ -387,6 +412,7 @@ class History:
         later_system: LaterSystem = "keep",
         model: str | None = None,
         reasoning: Reasoning = "drop",
+        server_kept: ServerKept = "keep",
         needs_approval: NeedsApproval | None = None,
     ) -> ModelHistory:
         """Return what the model sees; the options and errors are those of `model_history`."""
@@ -405,6 +431,7 @@ class History:
             later_system=later_system,
             model=model,
             reasoning=reasoning,
+            server_kept=server_kept,
             needs_approval=needs_approval,
         )
         return self.view_with(options)

@@ -18,6 +18,7 @@ from eventstore.providers import (
     AnyProvider,
     LaterSystem,
     Reasoning,
+    ServerKept,
     adapter_of,
     copy,
     events_of_history,
@@ -69,6 +70,7 @@ def repair_messages(  # noqa: PLR0913 - each with a default
     later_system: LaterSystem = "keep",
     model: str | None = None,
     reasoning: Reasoning = "drop",
+    server_kept: ServerKept = "keep",
 ) -> RepairedMessages:
     """Return `messages` of one provider as a valid list for the same provider, or for another.
 
@@ -79,8 +81,9 @@ def repair_messages(  # noqa: PLR0913 - each with a default
     where nothing else is wrong.
 
     `is_error` returns whether a result, as its provider wrote it, is a failure. `collapse`,
-    `prefill`, `later_system`, `model` and `reasoning` are as in `model_history`; a valid list that
-    ends with the assistant's words stays so, unless the `model` is known to refuse it.
+    `prefill`, `later_system`, `model`, `reasoning` and `server_kept` are as in `model_history`; a
+    valid list that ends with the assistant's words stays so, unless the `model` is known to refuse
+    it.
 
     Raises:
         ValueError: the provider, or an option, is unknown.
@@ -92,12 +95,17 @@ def repair_messages(  # noqa: PLR0913 - each with a default
         later_system=later_system,
         model=model,
         reasoning=reasoning,
+        server_kept=server_kept,
     )
     request = request_of(messages) if is_continued(messages) else None
     continued = request is not None and adapter_of(provider).keeps_server_calls
     messages = unwrapped(messages, list_key(provider))
     given: list[Any] = list(messages) if isinstance(messages, list | tuple) else [messages]
-    if target == provider and (collapse, later_system) == ("none", "keep"):
+    if target == provider and (collapse, later_system, server_kept) == (
+        "none",
+        "keep",
+        "keep",
+    ):
         whole = messages if isinstance(messages, str) else given
         # A text is a whole input of OpenAI Responses.
         if (has_all_results(given, provider) and is_valid(whole, provider, model=model)) or (

@@ -89,7 +89,9 @@ def _copied_call(call: Call) -> Call:
 
 def _copied_answer(answer: Answer) -> Answer:
     parts = _copied_parts(answer.stored_parts)
-    return msgspec.structs.replace(answer, native=copy(answer.native), stored_parts=parts)
+    return msgspec.structs.replace(
+        answer, native=copy(answer.native), stored_parts=parts, data=copy(answer.data)
+    )
 
 
 def _copied_parts(parts: tuple[Part, ...]) -> tuple[Part, ...]:

@@ -233,9 +233,15 @@ def _answer(logged: LoggedCall, options: HistoryOptions, *, is_custom: bool) -> 
     provider, native = event.provider, event.native
     if isinstance(event, ToolCompleted):
         result = event.response.result
-        text, parts = (result, ()) if type(result) is str else shown_result(event)
-        return Answer(text, is_error=False, provider=provider, native=native, stored_parts=parts)
-    return Answer(_error_text(logged), is_error=True, provider=provider, native=native)
+        if type(result) is str:
+            return Answer(result, is_error=False, provider=provider, native=native)
+        text, parts = shown_result(event)
+        answer = Answer(text, provider=provider, native=native, stored_parts=parts)
+        answer.data = None if parts else result
+        return answer
+    answer = Answer(_error_text(logged), is_error=True, provider=provider, native=native)
+    answer.is_refusal = isinstance(event, ToolRejected)
+    return answer
 
 
 def _error_text(logged: LoggedCall) -> str:

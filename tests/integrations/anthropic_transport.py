@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import httpx2
@@ -16,8 +16,14 @@ if TYPE_CHECKING:
 class ScriptedAPI:
     """Says next what the script says after the messages of the model in a request."""
 
-    def __init__(self, script: Sequence[Said], stop_reason: str = "tool_use") -> None:
+    def __init__(
+        self,
+        script: Sequence[Said],
+        stop_reason: str = "tool_use",
+        asked: Callable[[object], None] = lambda _: None,
+    ) -> None:
         self._script = script
+        self._asked = asked
         self._stop_reason = stop_reason  # of a message with calls
         self.requests: list[dict[str, Any]] = []
 
@@ -34,6 +40,7 @@ class ScriptedAPI:
     def _answer(self, request: httpx2.Request) -> httpx2.Response:
         body = json.loads(request.content)
         self.requests.append(body)
+        self._asked(body["messages"])
         number = _responses_before(body)
         message = _message(number, self._script[number], self._stop_reason)
         if not body.get("stream"):

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from integrations.scenes import Played
+from integrations.scenes import Played, note_request
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
 from langchain_core.messages.tool import tool_call_chunk
@@ -29,6 +29,7 @@ class ScriptedModel(BaseChatModel):
     """Says next what the script says after the responses in its prompt."""
 
     script: list[Any]
+    play: Any = None
     seen: list[list[BaseMessage]] = Field(default_factory=list)
     said_of_end: dict[str, Any] = Field(default_factory=dict)
     """What a response with calls says of its end."""
@@ -79,8 +80,16 @@ class ScriptedModel(BaseChatModel):
 
     def _next(self, messages: list[BaseMessage]) -> Said:
         self.seen.append(messages)
+        if self.play is not None:
+            note_request(self.play, [*map(plain_message, messages)])
         said: Said = self.script[sum(isinstance(message, AIMessage) for message in messages)]
         return said
+
+
+def plain_message(message: BaseMessage) -> dict[str, Any]:
+    """Return what a provider's package reads of a message."""
+    read = ("type", "content", "tool_calls", "tool_call_id", "status")
+    return {name: getattr(message, name) for name in read if getattr(message, name, None)}
 
 
 def lang_tools(tools: Tools) -> list[BaseTool]:
@@ -91,6 +100,7 @@ def lang_tools(tools: Tools) -> list[BaseTool]:
         StructuredTool.from_function(tools.mail),
         StructuredTool.from_function(coroutine=tools.ponder),
         StructuredTool.from_function(coroutine=tools.consult),
+        StructuredTool.from_function(tools.audit),
     ]
 
 

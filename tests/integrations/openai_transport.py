@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import httpx2
@@ -16,8 +16,15 @@ if TYPE_CHECKING:
 class ScriptedAPI:
     """Says next what the script says after the messages of the model in a request."""
 
-    def __init__(self, script: Sequence[Said], *, cut_off: bool = False) -> None:
+    def __init__(
+        self,
+        script: Sequence[Said],
+        *,
+        cut_off: bool = False,
+        asked: Callable[[object], None] = lambda _: None,
+    ) -> None:
         self._script = script
+        self._asked = asked
         self._cut_off = cut_off  # a message with calls ends at its limit
         self.requests: list[dict[str, Any]] = []
 
@@ -34,6 +41,7 @@ class ScriptedAPI:
     def _answer(self, request: httpx2.Request) -> httpx2.Response:
         body = json.loads(request.content)
         self.requests.append(body)
+        self._asked(body.get("input") or body["messages"])
         if request.url.path.endswith("/responses"):
             whole, events = self._response(body)
         else:

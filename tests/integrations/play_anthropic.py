@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
-from functools import wraps
+from functools import partial, wraps
 from typing import Any
 
 from anthropic import beta_async_tool
 from integrations.anthropic_transport import ScriptedAPI
-from integrations.scenes import Play, Played, Tools
+from integrations.scenes import Play, Played, Tools, note_request
 
 from eventstore import AsyncEventStore
 from eventstore.integrations.anthropic import Ledger
@@ -26,12 +27,18 @@ def awaited(tool: Callable[..., Any]) -> Callable[..., Any]:
 
 async def play(play: Play, tools: Tools) -> Played:
     """Play a scene, or its second half."""
+
+    @wraps(tools.audit)
+    def audited(number: int) -> str:
+        return json.dumps(tools.audit(number))
+
     own = [awaited(tools.find_order), awaited(tools.refund), awaited(tools.mail)]
-    own += [tools.ponder, tools.consult]
+    own += [tools.ponder, tools.consult, awaited(audited)]
+    api = ScriptedAPI(play.script, asked=partial(note_request, play))
     async with AsyncEventStore.open(play.url, redact=play.rules) as store:
         ledger = Ledger(store.conversation(play.chat), needs_approval=["mail"])
         runner = ledger.tool_runner(
-            ScriptedAPI(play.script).async_client(),
+            api.async_client(),
             play.prompt,
             model="claude-opus-4-8",
             max_tokens=1000,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from claude_agent_sdk import (
     tool,
 )
 from integrations.claude_model import served
-from integrations.scenes import Play, Played, Tools, effects_path
+from integrations.scenes import Play, Played, Tools, effects_path, note_request
 
 from eventstore import AsyncEventStore
 from eventstore.integrations.claude_agent_sdk import Ledger
@@ -44,7 +45,12 @@ def server_of(tools: Tools) -> Any:
     async def consult(given: Any) -> dict[str, Any]:
         return answer(await tools.consult(**given))
 
-    return create_sdk_mcp_server("shop", tools=[find_order, refund, mail, ponder, consult])
+    @tool("audit", "Audit an order", {"number": int})
+    async def audit(given: Any) -> dict[str, Any]:
+        return answer(json.dumps(tools.audit(**given)))
+
+    own = [find_order, refund, mail, ponder, consult, audit]
+    return create_sdk_mcp_server("shop", tools=own)
 
 
 def options_of(tools: Tools, folder: Path, env: dict[str, str], **more: Any) -> ClaudeAgentOptions:
@@ -64,12 +70,13 @@ def options_of(tools: Tools, folder: Path, env: dict[str, str], **more: Any) -> 
 async def play(play: Play, tools: Tools) -> Played:
     """Play a scene, or its second half."""
     folder = effects_path(play.url).parent
-    with served(play.script, folder) as env:
+    asked: list[str] = []
+    with served(play.script, folder, asked=asked) as env:
         async with AsyncEventStore.open(play.url, redact=play.rules) as store:
             ledger = Ledger(store.conversation(play.chat), needs_approval=["mcp__shop__mail"])
             allowed = [
                 f"mcp__shop__{name}"
-                for name in ("find_order", "refund", "mail", "ponder", "consult")
+                for name in ("find_order", "refund", "mail", "ponder", "consult", "audit")
             ]
             options = options_of(
                 tools,
@@ -81,4 +88,6 @@ async def play(play: Play, tools: Tools) -> Played:
             prompt = play.prompt
             run = ledger.resume(options) if prompt is None else ledger.query(prompt, options)
             results = [m async for m in run if isinstance(m, ResultMessage)]
+            for request in asked:
+                note_request(play, json.loads(request))
             return Played((results[-1].result or "") if results else "")

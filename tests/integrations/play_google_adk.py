@@ -14,7 +14,7 @@ from google.adk.models import BaseLlm, LlmRequest, LlmResponse
 from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.runners import InMemoryRunner
 from google.genai import types
-from integrations.scenes import Play, Played, Tools
+from integrations.scenes import Play, Played, Tools, note_request
 
 from eventstore import AsyncEventStore, CallChanged
 from eventstore.integrations.google_adk import Ledger
@@ -33,6 +33,7 @@ class ScriptedModel(BaseLlm):
 
     model: str = "scripted"
     script: tuple[Any, ...]
+    play: Any = None
     asked: str = ""
 
     async def generate_content_async(
@@ -40,6 +41,9 @@ class ScriptedModel(BaseLlm):
     ) -> AsyncGenerator[LlmResponse, None]:
         """Yield a response; in pieces first, if it is to be streamed."""
         self.asked = str([c.model_dump(exclude_none=True) for c in llm_request.contents])
+        if self.play is not None:
+            contents = [c.model_dump(mode="json", exclude_none=True) for c in llm_request.contents]
+            note_request(self.play, contents)
         said = self.script[sum(content.role == "model" for content in llm_request.contents)]
         parts = [types.Part(text=said.text)] if said.text else []
         for name, arguments, call_id in said.calls:
@@ -100,11 +104,18 @@ async def play(play: Play, tools: Tools) -> Played:
     async with AsyncEventStore.open(play.url, redact=play.rules) as store:
         ledger = Ledger(store.conversation(play.chat), needs_approval=["mail"])
         one_by_one = OneByOne()
-        model = ScriptedModel(script=play.script)
+        model = ScriptedModel(script=play.script, play=play)
         agent = LlmAgent(
             name="support",
             model=model,
-            tools=[tools.find_order, tools.refund, tools.mail, tools.ponder, tools.consult],
+            tools=[
+                tools.find_order,
+                tools.refund,
+                tools.mail,
+                tools.ponder,
+                tools.consult,
+                tools.audit,
+            ],
             after_tool_callback=one_by_one.ended if play.kill else None,
         )
         plugins = [one_by_one, ledger] if play.kill else [ledger]

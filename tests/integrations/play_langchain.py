@@ -23,7 +23,7 @@ async def play(play: Play, tools: Tools) -> Played:
     """Play a scene, or its second half."""
     async with AsyncEventStore.open(play.url, redact=play.rules) as store:
         ledger = Ledger(store.conversation(play.chat), needs_approval=["mail"])
-        model = ScriptedModel(script=list(play.script))
+        model = ScriptedModel(script=list(play.script), play=play)
         agent = create_agent(
             model,
             lang_tools(tools),

@@ -43,7 +43,7 @@ async def play(play: Play, tools: Tools) -> Played:
         AsyncSqliteSaver.from_conn_string(checkpoints) as saver,
     ):
         ledger = Ledger(store.conversation(play.chat), needs_approval=["mail"])
-        model = ScriptedModel(script=list(play.script))
+        model = ScriptedModel(script=list(play.script), play=play)
         # A run that is cancelled in the middle of a checkpoint leaves LangGraph's file locked.
         own = _SAVERS.setdefault(play.url, InMemorySaver()) if play.kept else saver
         graph = graph_of(ledger, model, tools).compile(checkpointer=own)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from integrations.openai_transport import ScriptedAPI
-from integrations.scenes import Play, Played, Tools
+from integrations.scenes import Play, Played, Tools, note_request
 
 from eventstore import AsyncEventStore, FunctionTool
 from eventstore.integrations.openai import Ledger
@@ -23,9 +24,9 @@ async def play_over(play: Play, tools: Tools, runner: Callable[..., Any]) -> Pla
     async with AsyncEventStore.open(play.url, redact=play.rules) as store:
         ledger = Ledger(
             store.conversation(play.chat),
-            [tools.find_order, tools.refund, mail, tools.ponder, tools.consult],
+            [tools.find_order, tools.refund, mail, tools.ponder, tools.consult, tools.audit],
         )
-        client = ScriptedAPI(play.script).async_client()
+        client = ScriptedAPI(play.script, asked=partial(note_request, play)).async_client()
         options: dict[str, Any] = {"stream": True} if play.streamed else {}
         running = runner(ledger, client, play.prompt, model="gpt-5", **options)
         return Played(await running.until_done() or "")

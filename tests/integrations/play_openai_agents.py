@@ -8,7 +8,7 @@ from typing import Any
 from agents import Agent, RunConfig, Usage, function_tool, set_tracing_disabled
 from agents.run_config import ToolExecutionConfig
 from agents.testing import ModelCall, ModelStep, ScriptedModel, assistant_message, function_call
-from integrations.scenes import Play, Played, Tools
+from integrations.scenes import Play, Played, Tools, note_request
 
 from eventstore import AsyncEventStore, CallChanged
 from eventstore.integrations.openai_agents import Ledger
@@ -18,11 +18,15 @@ def fake_model(play: Play) -> ScriptedModel:
     """Return the model that follows the script."""
 
     def answer(call: ModelCall) -> ModelStep:
+        note_request(play, call.input)
         calls = [i.get("call_id") for i in call.input if i.get("type") == "function_call"]
         answered = [said for said in play.script if said.calls and said.calls[0][2] in calls]
         said = play.script[len(answered)]
         words = [assistant_message(said.text)] if said.text else []
-        output = [*words, *(function_call(n, a, call_id=i) for n, a, i in said.calls)]
+        output = [
+            *words,
+            *(function_call(n, a, call_id=i, item_id=f"fc_{i}") for n, a, i in said.calls),
+        ]
         used = Usage(requests=1, input_tokens=9, output_tokens=4, total_tokens=13)
         return ModelStep(output, used, response_id=f"resp_{len(answered)}")
 
@@ -32,7 +36,13 @@ def fake_model(play: Play) -> ScriptedModel:
 async def play(play: Play, tools: Tools) -> Played:
     """Play a scene, or its second half."""
     set_tracing_disabled(disabled=True)
-    own: list[Callable[..., Any]] = [tools.find_order, tools.refund, tools.ponder, tools.consult]
+    own: list[Callable[..., Any]] = [
+        tools.find_order,
+        tools.refund,
+        tools.ponder,
+        tools.consult,
+        tools.audit,
+    ]
     agent = Agent(
         "support",
         model=fake_model(play),

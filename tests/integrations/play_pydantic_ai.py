@@ -6,9 +6,16 @@ from collections.abc import AsyncIterator, Callable
 from functools import wraps
 from typing import Any
 
-from integrations.scenes import Play, Played, Said, Tools
+from integrations.scenes import Play, Played, Said, Tools, note_request
 from pydantic_ai import Agent, DeferredToolRequests, DeferredToolResults, ModelRetry, Tool
-from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart
+from pydantic_ai.messages import (
+    ERROR_OUTCOMES,
+    ModelMessage,
+    ModelResponse,
+    TextPart,
+    ToolCallPart,
+    ToolReturnPart,
+)
 from pydantic_ai.models.function import AgentInfo, DeltaToolCall, FunctionModel
 
 from eventstore import AsyncEventStore, CallChanged
@@ -22,10 +29,24 @@ def asking_again(tool: Callable[..., Any]) -> Callable[..., Any]:
     def asked(*args: Any, **kwargs: Any) -> Any:
         try:
             return tool(*args, **kwargs)
-        except ConnectionError as lost:
+        except (ConnectionError, RuntimeError) as lost:
             raise ModelRetry("try again") from lost
 
     return asked
+
+
+def plain_message(message: ModelMessage) -> list[Any]:
+    """Return what the models of providers send of a message: results as text, and as an object."""
+    read: list[Any] = []
+    for part in message.parts:
+        if isinstance(part, ToolReturnPart):
+            is_error = part.outcome in ERROR_OUTCOMES
+            text, shown = part.model_response_str_and_user_content()
+            files = [str(getattr(each, "identifier", each)) for each in shown]
+            read.append([part.tool_call_id, is_error, text, files, part.model_response_object()])
+        else:
+            read.append([part.part_kind, str(getattr(part, "content", part))])
+    return read
 
 
 def fake_model(play: Play) -> FunctionModel:
@@ -35,6 +56,7 @@ def fake_model(play: Play) -> FunctionModel:
         return play.script[sum(isinstance(message, ModelResponse) for message in messages)]
 
     def answer(messages: list[ModelMessage], _: AgentInfo) -> ModelResponse:
+        note_request(play, [*map(plain_message, messages)])
         said = next_said(messages)
         text = [TextPart(said.text)] if said.text else []
         calls = [ToolCallPart(n, a, i) for n, a, i in said.calls]
@@ -60,6 +82,7 @@ async def play(play: Play, tools: Tools) -> Played:
         output_type=[str, DeferredToolRequests],
         tools=[
             Tool(asking_again(tools.find_order), name="find_order", sequential=play.kill),
+            Tool(asking_again(tools.audit), name="audit"),
             Tool(tools.refund, sequential=play.kill),
             Tool(tools.mail, requires_approval=True),
             tools.ponder,

@@ -6,7 +6,7 @@ import json
 from collections.abc import AsyncIterator
 from typing import Any
 
-from integrations.scenes import Play, Played, Tools, effects_path
+from integrations.scenes import Play, Played, Tools, effects_path, note_request
 from strands import Agent, tool
 from strands.models import Model
 from strands.session.file_session_manager import FileSessionManager
@@ -38,6 +38,7 @@ class ScriptedModel(Model):
     async def stream(self, messages: Any, *args: Any, **named: Any) -> AsyncIterator[Any]:
         """Yield a response in pieces, as Bedrock does."""
         self.asked = json.dumps(messages)
+        note_request(self._play, messages)
         said = self._play.script[sum(message["role"] == "assistant" for message in messages)]
         yield {"messageStart": {"role": "assistant"}}
         if said.text:
@@ -66,6 +67,7 @@ async def play(play: Play, tools: Tools) -> Played:
             tools.mail,
             tools.ponder,
             tools.consult,
+            tools.audit,
         )
         kept: dict[str, Any] = {"messages": await ledger.history()}
         if play.kept:

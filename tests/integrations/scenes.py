@@ -19,7 +19,8 @@ a class of tests that inherits `Scenes`. The table in `docs/integrations.md` lis
 14. a host's answer, through the framework, to a call that has changed since it was asked about;
 15. a call that asks for the same as one in doubt;
 16. a call of a response that was cut off;
-17. a rule of the store, which covers a part of the words and of the arguments.
+17. a rule of the store, which covers a part of the words and of the arguments;
+18. a request of a new process, which has what the model was told before, in the same words.
 """
 
 from __future__ import annotations
@@ -74,6 +75,9 @@ EXPERT = f"{CHAT}/expert"
 PROMPT = "Order 7 is lost, refund it."
 DONE = "Done."
 CODE = "ZX-4711-QQ"
+HIDDEN = "the vault is open"
+ACCURATE = 7
+"""The order that can be audited."""
 
 SCENES = {
     "a call fails and is asked again": "test_a_failed_call_is_asked_again",
@@ -94,6 +98,7 @@ SCENES = {
     "equal to a doubt": "test_a_call_equal_to_one_in_doubt_does_not_run",
     "a cut-off response": "test_a_call_of_a_response_that_was_cut_off_does_not_run",
     "a rule of the store": "test_a_covered_text_is_neither_stored_nor_run",
+    "the same words": "test_the_next_process_has_the_same_words",
 }
 """The scenes as the documentation names them, and their tests."""
 
@@ -107,6 +112,7 @@ FRAMEWORKS: dict[str, tuple[str, frozenset[str]]] = {
     "mcp": ("mcp", frozenset({"a call fails and is asked again", "a late answer"})),
     "strands": ("strands", frozenset()),
     "google_adk": ("google-adk", frozenset()),
+    "agent_framework": ("agent-framework", frozenset()),
     "claude_agent_sdk": (
         "claude-agent-sdk",
         frozenset(
@@ -206,6 +212,13 @@ class Tools:
         self._note("mail", to)
         return f"sent to {to}"
 
+    def audit(self, number: int) -> dict[str, Any]:
+        """Audit an order; the model is told what the framework makes of an error."""
+        self._note("audit", number)
+        if number == ACCURATE:
+            return {"order": number, "sums": [1, 2.5], "note": None}
+        raise RuntimeError(HIDDEN)
+
     async def ponder(self, number: int) -> str:
         """Wait until the run is cancelled."""
         self._note("ponder", number)
@@ -243,6 +256,30 @@ def effects_path(url: str) -> Path:
     return Path(url.removeprefix("sqlite:///")).with_suffix(".effects")
 
 
+def note_request(play: Play, messages: object) -> None:
+    """Write down what the model of a scene is asked: JSON values."""
+    if play.url and play.chat == CHAT:
+        with effects_path(play.url).with_suffix(".requests").open("a") as file:
+            file.write(json.dumps(messages, sort_keys=True) + "\n")
+
+
+def requests_of(url: str) -> list[list[Any]]:
+    """Return what the model was asked, request by request."""
+    path = effects_path(url).with_suffix(".requests")
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def without_cache_marks(messages: list[Any]) -> list[Any]:
+    """Return messages without the marks of a cache, which move on with each request."""
+    text = json.dumps(messages)
+
+    def unmarked(members: dict[str, Any]) -> dict[str, Any]:
+        return {name: each for name, each in members.items() if name != "cache_control"}
+
+    unchanged: list[Any] = json.loads(text, object_hook=unmarked)
+    return unchanged
+
+
 class Scenes:
     """The contract of an integration; a subclass names its module of `play`."""
 
@@ -254,6 +291,8 @@ class Scenes:
     """1 where the framework checks arguments inside the tool's own invocation."""
     failure: ClassVar[tuple[str | None, str]] = ("ConnectionRefusedError", "carrier down")
     """The exception and the message that are recorded of a tool's error."""
+    tells_errors: ClassVar[bool] = True
+    """Whether the integration sees the exceptions of tools, which servers may hide."""
     calls_that_were_cut_off: ClassVar[int] = 1
     """0 where the framework takes such calls out of the response."""
 
@@ -501,6 +540,39 @@ class Scenes:
             assert "[redacted: code]?" in str(list(store.conversation(EXPERT).events()))
         log = (tmp_path / "agent.db", tmp_path / "agent.db-wal")  # not a framework's own store
         assert not any(CODE.encode() in each.read_bytes() for each in log if each.exists())
+
+    @pytest.mark.parametrize(
+        ("name", "arguments"),
+        [
+            ("audit", {"number": 8}),
+            ("audit", {"number": ACCURATE}),
+            ("find_order", {"number": "x"}),
+            ("nothing", {"number": 7}),
+        ],
+        ids=["an error", "a result", "bad arguments", "an unknown tool"],
+    )
+    def test_the_next_process_has_the_same_words(
+        self, tmp_path: Path, name: str, arguments: dict[str, Any]
+    ) -> None:
+        """The prompt of the log has the framework's words, so that the provider's cache holds.
+
+        What the framework hides of an error stays hidden, and the log has it for people.
+        """
+        calls = ((name, json.dumps(arguments), "call_a"), (*REFUND, "call_b"))
+        script = (Said("", calls), Said(DONE), Said("Yes."))
+        url = url_in(tmp_path)
+        with suppress(Exception):  # an unknown tool ends the run of some
+            self._play(Play(url=url, script=script[:2]))
+        wording = without_cache_marks(requests_of(url)[-1])
+        done = self._process(Play(url=url, script=script, prompt="And now?"))
+        asked = without_cache_marks(requests_of(url)[-1])
+        assert wording in [asked[at : at + len(wording)] for at in range(len(asked))], done.stderr
+        assert (HIDDEN in str(asked)) == (HIDDEN in str(wording))
+        if arguments == {"number": 8}:
+            with EventStore.open(url) as store:
+                status = store.conversation(CHAT).tools["call_a"].status
+            assert isinstance(status, Failed)
+            assert (HIDDEN in status.error) == self.tells_errors
 
     def test_nothing_is_resumed_after_the_last_word(self, tmp_path: Path) -> None:
         """The model is not asked again; nor is it while another worker is at a call."""

@@ -26,6 +26,7 @@ ROOT = Path(__file__).parents[2]
 RUNNERS = ["hypothesis>=6.100", "pytest>=8.2", "pytest-timeout>=2.3"]
 """What the scenes need beside the framework."""
 BESIDE = {
+    "agent_framework": ["mcp>=2.2,<3"],
     "langchain": ["langgraph-checkpoint-sqlite>=3.1"],
     "langgraph": ["langgraph-checkpoint-sqlite>=3.1"],
     "mcp": ["openai>=3.54"],

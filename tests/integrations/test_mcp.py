@@ -22,7 +22,15 @@ required("openai.types.responses")
 
 from mcp import Client, MCPError
 from mcp.server.mcpserver import MCPServer
-from mcp.types import CallToolResult, EmbeddedResource, ImageContent, ListToolsResult, TextContent
+from mcp.types import (
+    AudioContent,
+    CallToolResult,
+    EmbeddedResource,
+    ImageContent,
+    ListToolsResult,
+    TextContent,
+)
+from mcp.types import BlobResourceContents as Blob
 from mcp.types import TextResourceContents as Resource
 from mcp.types import Tool as ServerTool
 
@@ -31,6 +39,8 @@ from eventstore.integrations.mcp import MAX_PAGES, UnusableSchemaWarning, tools_
 from projections import model_history
 
 PIXEL = base64.b64encode(b"\x89PNG\r\n\x1a\n").decode()
+WAV = base64.b64encode(b"RIFF\x24\x00\x00\x00WAVEfmt ").decode()
+NOISE = base64.b64encode(b"\xff\x00" * 300).decode()
 
 
 class TestMcp(Scenes):
@@ -38,6 +48,7 @@ class TestMcp(Scenes):
 
     framework = "mcp"
     asks_a_model = False
+    tells_errors = False
     failure = (  # no class of an exception crosses the wire
         "eventstore.integrations.mcp.RemoteToolError",
         "Error executing tool find_order",
@@ -70,6 +81,37 @@ def server_of() -> MCPServer:
         return CallToolResult(content=[words], structured_content={"orders": 2})
 
     @server.tool()
+    def numbers() -> list[int]:
+        """Return a list, of which the protocol makes a block for each item."""
+        return [1, 2]
+
+    @server.tool()
+    def names() -> list[str]:
+        """Return a list of texts."""
+        return ["1", "b\nc"]
+
+    @server.tool()
+    def orders() -> list[dict[str, Any]]:
+        """Return a list of objects."""
+        return [{"order": 7}]
+
+    @server.tool()
+    def media() -> CallToolResult:
+        """Return a sound, and what resources hold as bytes."""
+        blobs = {"a.png": PIXEL, "b.pdf": base64.b64encode(b"%PDF-1.7").decode(), "c.zip": NOISE}
+        return CallToolResult(
+            content=[
+                AudioContent(type="audio", data=WAV, mime_type="audio/wav"),
+                *(
+                    EmbeddedResource(
+                        type="resource", resource=Blob(uri=f"file:///{name}", blob=blob)
+                    )
+                    for name, blob in blobs.items()
+                ),
+            ]
+        )
+
+    @server.tool()
     def refused() -> str:
         """Refuse, as the protocol has it."""
         raise MCPError(code=-32602, message="no such order")
@@ -98,6 +140,9 @@ async def dispatched(url: str, name: str, arguments: dict[str, Any]) -> tuple[To
     [
         ("order", {"number": 7}, {"order": 7, "status": "lost"}),
         ("said", {}, "two orders"),
+        ("numbers", {}, {"result": [1, 2]}),
+        ("names", {}, {"result": ["1", "b\nc"]}),
+        ("orders", {}, {"result": [{"order": 7}]}),
     ],
 )
 def test_a_result_is_recorded_as_the_server_said_it(
@@ -115,6 +160,24 @@ def test_an_image_reaches_the_model_as_one(tmp_path: Path) -> None:
     assert isinstance(tool.status, Completed)
     assert f"'data': '{PIXEL}'" in prompt
     assert "file:///chart.csv" in prompt
+
+
+def test_sounds_and_resources_of_bytes_are_media(tmp_path: Path) -> None:
+    """Bytes of no known kind are kept, and the model reads how many there are."""
+    tool, prompt = asyncio.run(dispatched(url_in(tmp_path), "media", {}))
+    assert tool.response is not None
+    assert [part for part in tool.response.result if part["type"] != "text"] == [
+        {"type": "audio", "data": WAV, "media_type": "audio/wav"},
+        {"type": "image", "data": PIXEL, "media_type": "image/png"},
+        {"type": "document", "data": "JVBERi0xLjc=", "name": "b.pdf"},
+        {"type": "opaque", "provider": "toolledger", "data": {"type": "bytes", "data": NOISE}},
+    ]
+    assert f"'data': '{PIXEL}'" in prompt
+    assert "'type': 'document'" in prompt
+    assert "[audio (audio/wav)]" in prompt
+    assert "[600 bytes, which are not shown here]" in prompt
+    assert NOISE not in prompt
+    assert prompt.count("file:///") == 3
 
 
 def test_an_error_of_the_protocol_is_of_kind_validation(tmp_path: Path) -> None:

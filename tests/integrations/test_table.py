@@ -20,6 +20,7 @@ MODULES = {
     "mcp": "mcp.server.mcpserver",
     "strands": "strands.middleware",
     "google_adk": "google.adk.apps.app",
+    "agent_framework": "agent_framework",
     "claude_agent_sdk": "claude_agent_sdk",
 }
 

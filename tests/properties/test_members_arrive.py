@@ -236,13 +236,13 @@ def gemini() -> list[Any]:
         {
             "role": "model",
             "parts": [
-                {"text": "thought words", "thought": True, "thoughtSignature": "signed thought"},
-                {"text": "said words", "thoughtSignature": "signed text"},
+                {"text": "thought words", "thought": True, "thoughtSignature": "signed-thought"},
+                {"text": "said words", "thoughtSignature": "signed-text"},
                 {"executableCode": {"language": "PYTHON", "code": "print('code words')"}},
                 {"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "printed words"}},
                 {
                     "functionCall": {"id": "g1", "name": "f", "args": {"asked": "asked words"}},
-                    "thoughtSignature": "signed call",
+                    "thoughtSignature": "signed-call",
                     "partMetadata": {"held": "call metadata"},
                 },
             ],
@@ -563,6 +563,7 @@ FORMATS = {
     "bedrock": bedrock,
     "cohere": cohere,
     "gemini": gemini,
+    "litellm": openai,
     "mistral": mistral,
     "ollama": ollama,
     "openai": openai,

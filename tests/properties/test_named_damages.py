@@ -77,6 +77,7 @@ SDK_TYPES = {
     "anthropic": ("anthropic.types.beta", "BetaMessageParam"),
     "cohere": ("cohere", "ChatMessageV2"),
     "gemini": ("google.genai.types", "Content"),
+    "litellm": ("openai.types.chat", "ChatCompletionMessageParam"),
     "mistral": ("mistralai.client.models", "ChatCompletionRequestMessage"),
     "openai": ("openai.types.chat", "ChatCompletionMessageParam"),
 }
@@ -113,7 +114,7 @@ def accepts(provider: str) -> Accept:
     accept: Accept = pydantic.TypeAdapter(list[getattr(types, name)]).validate_python
     if provider == "cohere":
         return lambda shown: accept(with_parsed_data(shown))
-    if provider == "openai":
+    if provider in ("litellm", "openai"):
         return lambda shown: accept([*map(without_null, shown)])
     return accept if provider != "gemini" else lambda shown: accept(without_base64(shown))
 

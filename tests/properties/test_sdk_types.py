@@ -55,7 +55,7 @@ def forms(case: Case) -> Iterator[tuple[str, Any]]:
 def prompt_after(
     case: Case, store: EventStore, wire: ProviderName, name: str, response: Any = None
 ) -> Any:
-    """Return the next prompt after a case, or after `response` in its place; calls are answered."""
+    """Return the prompt after a case, or with `response` in the place of its messages."""
     chat = store.conversation(name)
     if case.before:
         chat.record_messages(case.before, wire)
@@ -63,10 +63,8 @@ def prompt_after(
         chat.record_messages(case.messages, wire, imported=False)
     else:
         chat.record(response, wire)
-    for tool in chat.tools.values():
-        if not tool.is_resolved:
-            chat.start(tool.id)
-            chat.complete(tool.id, "done")
+    if case.after:
+        chat.record_messages(case.after, wire)
     return model_history(chat.events()).render(wire)[list_key(wire)]
 
 

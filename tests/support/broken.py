@@ -21,6 +21,7 @@ GENERATORS: dict[str, Callable[[random.Random], list[Any]]] = {
     "bedrock": broken_chats.bedrock,
     "cohere": broken_chats.cohere,
     "gemini": broken_items.gemini,
+    "litellm": broken_histories.openai,
     "mistral": broken_chats.mistral,
     "ollama": broken_chats.ollama,
     "openai": broken_histories.openai,

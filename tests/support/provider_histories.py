@@ -422,6 +422,7 @@ FORMS: dict[str, Form] = {
         ],
         CALL_IDS,
     ),
+    "litellm": CHAT,
     "mistral": Form(
         chat_exchange,
         chat_messages,

@@ -201,11 +201,46 @@ _SAID: Json = {
     "status": "completed",
     "content": [{"type": "output_text", "text": "said words", "annotations": []}],
 }
-_CALLS: dict[str, Json] = {
-    "function_call": {"name": "f", "arguments": "{}"},
-    "custom_tool_call": {"name": "f", "input": ""},
+_CALLS: dict[str, tuple[Json, str, Json]] = {
+    "apply_patch_call": (
+        {"operation": {"type": "delete_file", "path": "a"}, "status": "completed"},
+        "apply_patch_call_output",
+        {"status": "completed", "output": "done"},
+    ),
+    "computer_call": (
+        {"action": {"type": "screenshot"}, "pending_safety_checks": [], "status": "completed"},
+        "computer_call_output",
+        {"output": {"type": "computer_screenshot", "image_url": "https://a.b/c.png"}},
+    ),
+    "custom_tool_call": ({"name": "f", "input": ""}, "custom_tool_call_output", {"output": "done"}),
+    "function_call": (
+        {"name": "f", "arguments": "{}"},
+        "function_call_output",
+        {"output": "done"},
+    ),
+    "local_shell_call": (
+        {"action": {"type": "exec", "command": ["ls"], "env": {}}, "status": "completed"},
+        "local_shell_call_output",
+        {"output": "done"},
+    ),
+    "shell_call": (
+        {"action": {"commands": ["ls"]}, "status": "completed"},
+        "shell_call_output",
+        {"output": [{"stdout": "", "stderr": "", "outcome": {"type": "timeout"}}]},
+    ),
+    "tool_search_call": (
+        {"arguments": {}, "execution": "client", "status": "completed"},
+        "tool_search_output",
+        {"tools": [], "execution": "client", "status": "completed"},
+    ),
 }
-"""Calls of the client to what else they say."""
+"""Calls of the client: what one says besides its ids, and the type and members of its output."""
+_ASKS: Json = {"type": "mcp_approval_request", "name": "f", "arguments": "{}"}
+_ASKS["server_label"] = "s"
+_APPROVED: Json = {"type": "mcp_approval_response", "approve": True}
+_CALL_OF = {output: call for call, (_, output, _) in _CALLS.items()}
+_WITH_IDS = ("computer_call", "local_shell_call", "local_shell_call_output", "tool_search_call")
+"""Types of items of which each has an id."""
 
 
 def responses() -> Iterator[Case]:
@@ -215,7 +250,7 @@ def responses() -> Iterator[Case]:
         for value in values_of(kind):
             case = _item(kind, deepcopy(value))
             whole = response.construct(**_response_of(case.messages))
-            is_output = value.get("type", "").endswith("_call_output")
+            is_output = value.get("type") in (*_CALL_OF, "mcp_approval_response")
             yield case if is_output else case._replace(objects=[whole])
     for kind in variants(sdk_type("openai.types.responses.ResponseInputItemParam")):
         for value in values_of(kind):
@@ -231,19 +266,29 @@ def _item(kind: Any, value: Json) -> Case:
     if "completed" in values_of(type_of_member(kind, "status") if "status" in value else str):
         value["status"] = "completed"
     if value.get("caller", {}).get("caller_id"):
-        call_id = value["caller"]["caller_id"]
-        before = [
-            ASKED,
-            {"type": "program", "id": "p_1", "call_id": call_id, "code": "", "fingerprint": "f"},
-        ]
-    called = given.removesuffix("_output")
-    if given in _CALLS:
-        result = {"type": f"{given}_output", "call_id": value["call_id"], "output": "done"}
-        items, after = [value], [result]
-    elif called in _CALLS:
-        before.append({"type": called, "call_id": value["call_id"], **_CALLS[called]})
+        program: Json = {"type": "program", "id": "p_1", "code": "", "fingerprint": "f"}
+        before.append({**program, "call_id": value["caller"]["caller_id"]})
+    is_servers = value.get("execution") == "server"
+    if given in _CALLS and not is_servers:
+        _, output, said = _CALLS[given]
+        items, after = [value], [_with_ids({"type": output, **said}, value["call_id"])]
+    elif given in _CALL_OF and not is_servers:
+        call_id: Any = value.setdefault("call_id", value.get("id"))
+        said, _, _ = _CALLS[_CALL_OF[given]]
+        before.append(_with_ids({"type": _CALL_OF[given], **said}, call_id))
+        items = [value]
+    elif given == "mcp_approval_request":
+        items, after = [value], [{**_APPROVED, "approval_request_id": value["id"]}]
+    elif given == "mcp_approval_response":
+        before.append({**_ASKS, "id": value["approval_request_id"]})
         items = [value]
     return Case(name_of(kind), value, before, items, after, [])
+
+
+def _with_ids(item: Json, call_id: str) -> Json:
+    """Return an item of a call, with the ids that it needs."""
+    own = {"id": "x_2"} if item["type"] in _WITH_IDS else {}
+    return {**item, **own, "call_id": call_id}
 
 
 def _response_of(output: list[Any]) -> Json:

@@ -41,6 +41,7 @@ _TABLES = (
 )
 # A library's one door into the code; where the second pattern fits, only inside functions.
 INTEGRATIONS = {
+    "agent_framework": "agent_framework(_messages|_model|_tools)?",
     "agents": "openai_agents(_copies|_log|_mcp|_native)?",
     "claude_agent_sdk": "claude_agent_sdk",
     "google": "google_adk(_contents|_ends)?",
@@ -112,6 +113,7 @@ SHARED = {
     "eventstore.domain.settlement",
     "eventstore.domain.times",
     "eventstore.domain.unreadable_steps",
+    "eventstore.domain.wording",
     "eventstore.leases.under_way",
     "eventstore.seals.time_stamps",
 }

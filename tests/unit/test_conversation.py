@@ -80,7 +80,8 @@ def test_a_message_has_a_role_that_people_and_models_have(chat: Conversation, ro
 def test_a_part_of_another_kind_is_refused(chat: Conversation) -> None:
     """The error shows the value and says what to pass."""
     with pytest.raises(
-        TypeError, match="a message part is int 5: pass text, Text, Image, Document or Opaque"
+        TypeError,
+        match="a message part is int 5: pass text, Text, Image, Document, Audio or Opaque",
     ):
         chat.add_message("user", ["hello", 5])  # type: ignore[list-item]
 

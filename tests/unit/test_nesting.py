@@ -73,6 +73,7 @@ MESSAGES: dict[ProviderName, Callable[[int], dict[str, Any]]] = {
         "role": "model",
         "parts": [{"functionCall": {"name": "f", "args": arguments(n)}, "thoughtSignature": "aa"}],
     },
+    "litellm": lambda n: {"role": "assistant", "tool_calls": [by_function(text(n))]},
     "mistral": lambda n: {
         "role": "assistant",
         "content": "",

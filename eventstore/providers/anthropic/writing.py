@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from eventstore.domain.json_types import JsonObject, JsonValue
-from eventstore.domain.messages import PDF, Document, Image, Opaque, Part, Text
+from eventstore.domain.media_types import PDF
+from eventstore.domain.messages import Document, Image, Opaque, Part, Text
 from eventstore.providers.anthropic.reading import (
     MAX_NAME,
     NAME,
@@ -238,7 +239,7 @@ def _block(part: Part, changes: list[Change], role: str) -> JsonObject | None:
     if isinstance(part, Document):
         title = {"title": part.name} if part.name else {}
         return {"type": "document", "source": _source(part, PDF), **title}
-    if part.provider == NAME and is_accepted_from(part.data, role):
+    if isinstance(part, Opaque) and part.provider == NAME and is_accepted_from(part.data, role):
         return native_part(part)
     text = foreign_text(part, changes)
     return {"type": "text", "text": text} if text and text.strip() else None

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from eventstore.domain.json_types import JsonObject, JsonValue
-from eventstore.domain.messages import Document, Image, Part, Text
+from eventstore.domain.messages import Document, Image, Opaque, Part, Text
 from eventstore.domain.own_texts import OPENING
 from eventstore.providers.bedrock.documents import move_cache_points
 from eventstore.providers.bedrock.reading import (
@@ -197,11 +197,12 @@ def _block(part: Part, changes: list[Change], role: str) -> JsonObject | None:
         return _image_block(part, changes)
     if isinstance(part, Document):
         return _document_block(part, changes)
-    if part.provider == NAME and is_of_service(part.data) and not is_well_formed_block(part.data):
+    own = part if isinstance(part, Opaque) and part.provider == NAME else None
+    if own is not None and is_of_service(own.data) and not is_well_formed_block(own.data):
         changes.append(Change("dropped", "BE02", "a block of the service's own is not whole"))
         return None
-    if part.provider == NAME and is_accepted_from(part.data, role):
-        return object_with_bytes(part.data)
+    if own is not None and is_accepted_from(own.data, role):
+        return object_with_bytes(own.data)
     text = foreign_text(part, changes)
     return {"text": text} if text and text.strip() else None
 

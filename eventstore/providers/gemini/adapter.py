@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from eventstore.domain.json_types import JsonObject, JsonValue, is_json_object
-from eventstore.domain.messages import Document, Image, Part, Text
+from eventstore.domain.messages import Audio, Document, Image, Part, Text
 from eventstore.providers.adapter_protocol import (
     FormatSignature,
     ProviderAdapter,
@@ -49,7 +49,6 @@ from eventstore.providers.gemini.writing import (
 )
 from eventstore.providers.identifiers import call_ids, shortened
 from eventstore.providers.json_values import as_text, other_members
-from eventstore.providers.media import Audio
 from eventstore.providers.model import (
     Call,
     Change,

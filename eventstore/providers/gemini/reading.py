@@ -9,7 +9,8 @@ from typing import Final, TypeGuard
 
 from eventstore.domain.calls import FunctionCall
 from eventstore.domain.json_types import JsonObject, JsonValue
-from eventstore.domain.messages import PDF, Document, Image, Opaque, Part, Text
+from eventstore.domain.media_types import PDF
+from eventstore.domain.messages import Document, Image, Opaque, Part, Text
 from eventstore.providers.adapter_protocol import (
     ResultTest,
 )

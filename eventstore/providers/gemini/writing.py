@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from eventstore.domain.json_types import JsonObject, JsonValue
-from eventstore.domain.messages import PDF, Document, Image, Part, Text
+from eventstore.domain.media_types import PDF
+from eventstore.domain.messages import Document, Image, Opaque, Part, Text
 from eventstore.domain.own_texts import OPENING
 from eventstore.providers.call_arguments import is_call_of, object_arguments
 from eventstore.providers.gemini.reading import (
@@ -24,6 +25,7 @@ from eventstore.providers.gemini.reading import (
 from eventstore.providers.gemini.shapes import LEGAL_NAME, UNSIGNED
 from eventstore.providers.identifiers import sanitized
 from eventstore.providers.json_values import copy, native_part
+from eventstore.providers.litellm_members import is_signature_of_call, signatures_of_calls
 from eventstore.providers.media_of_results import media_turns
 from eventstore.providers.model import (
     Call,
@@ -103,7 +105,12 @@ def _model(turn: Turn, given: list[str], changes: list[Change]) -> tuple[JsonObj
             for call, name in zip(turn.calls, given, strict=True)
             if not call.hidden
         ]
-        said = _parts(turn.parts, changes)
+        signatures = signatures_of_calls(turn.parts)
+        for call, part in made if turn.well_formed else ():
+            if signature := signatures.get(call.provider_id or call.id):
+                part[SIGNATURE[0]] = signature
+        shown = tuple(part for part in turn.parts if not is_signature_of_call(part))
+        said = _parts(shown, changes)
         content: JsonObject = {"role": "model", "parts": [*said, *(part for _, part in made)]}
     elif turn.well_formed:
         content, made = copy(native), []
@@ -238,7 +245,7 @@ def _rendered(part: Part, changes: list[Change]) -> JsonObject | None:
             kind = {"mimeType": media_type} if media_type else {}
             return {"fileData": {**kind, "fileUri": part.url}}
         return {"inlineData": {"mimeType": media_type or "image/png", "data": part.data or ""}}
-    if part.provider == NAME and is_well_formed_part(part.data):
+    if isinstance(part, Opaque) and part.provider == NAME and is_well_formed_part(part.data):
         return native_part(part)
     text = foreign_text(part, changes)
     return {"text": text} if text and text.strip() else None

@@ -14,17 +14,17 @@ from functools import partial
 from typing import Final
 
 from eventstore.domain.json_types import JsonObject, JsonValue
-from eventstore.domain.messages import Document, Image, Part
+from eventstore.domain.messages import Audio, Document, Image, Part
 from eventstore.domain.own_texts import OPENING, RECEIVED
 from eventstore.providers import chat_completions as chat
 from eventstore.providers.adapter_protocol import ResponseMembers
 from eventstore.providers.client_members import ClientMembers
 from eventstore.providers.identifiers import call_ids, nine_characters, sanitized
 from eventstore.providers.json_values import copy, members_of
-from eventstore.providers.media import Audio, document_of, image_of, url_of
+from eventstore.providers.media import document_of, image_of, url_of
 from eventstore.providers.media_of_results import without_media
 from eventstore.providers.mistral.members import drop_unknown_members
-from eventstore.providers.mistral.shapes import Calls, Message, System
+from eventstore.providers.mistral.shapes import FOREIGN_ID, Calls, Message, System
 from eventstore.providers.model import Change, Turn
 from eventstore.providers.parts_as_text import plain_text
 from eventstore.providers.shapes import misshapen_message
@@ -222,7 +222,8 @@ def _is_name(name: object) -> bool:
 
 
 def _legal_id(own: Container[str | None], text: str, most: int) -> str:
-    return text if text in own else nine_characters(text, most)
+    kept = text in own and not FOREIGN_ID.fullmatch(text)
+    return text if kept else nine_characters(text, most)
 
 
 def _begin_with_user(messages: list[JsonObject], changes: list[Change]) -> None:

@@ -5,7 +5,8 @@ reading of the documentation. A fault without a row of its own in the table is r
 nearest one:
 
 - MI01 also covers the names of functions. The tokenizers v3 to v11 of older models ask for ids of 9
-  letters and digits, which is MI01 with a star, a rule of these models alone;
+  letters and digits, which is MI01 with a star, a rule of these models alone. Mistral's service
+  was seen to refuse ids of other providers with newer models, too: MI01 with two stars;
 - MI02 also covers `tool_calls` and calls of a wrong type, and calls in the first message, whose
   results the API does not count;
 - MI03 also covers the order of roles, roles that do not exist, a prefix before the last message,
@@ -26,6 +27,7 @@ from eventstore.providers.chat_rules_reader import CallId, ChatHistory, ChatMess
 from eventstore.providers.mistral.shapes import (
     CALL_MEMBERS,
     CHUNK_MEMBERS,
+    FOREIGN_ID,
     FUNCTION_MEMBERS,
     IMAGE_MEMBERS,
     MEMBERS,
@@ -65,6 +67,11 @@ RULES: Final[dict[str, Rule]] = {
             "give call and result the same id, and each function a name of 1 to 64 characters of "
             "[a-zA-Z0-9_-]"
         ),
+    ),
+    "MI01**": (
+        "strict",
+        "{place}: Tool call id was {detail} but must be a-z, A-Z, 0-9, with a length of 9.",
+        "give call and result the same id of 9 letters and digits",
     ),
     "MI02": (
         "hard",
@@ -131,6 +138,13 @@ def _illegal_ids(history: ChatHistory) -> Iterator[Fault]:
                     "or contain underscores and dashes, with a maximum length of 64."
                 ),
             )
+
+
+def _foreign_ids(history: ChatHistory) -> Iterator[Fault]:
+    """Check MI01**: no id is in the form of another provider's."""
+    for each in history.ids:
+        if isinstance(each.value, str) and FOREIGN_ID.fullmatch(each.value):
+            yield each.place, readable(each.value)
 
 
 def _named(history: ChatHistory) -> Iterator[tuple[str, object]]:
@@ -276,6 +290,7 @@ def _extra(place: str, body: Members, known: frozenset[str]) -> Iterator[Fault]:
 
 _CHECKS: Final[dict[str, Callable[[ChatHistory], Iterator[Fault]]]] = {
     "MI01": _illegal_ids,
+    "MI01**": _foreign_ids,
     "MI02": _unpaired,
     "MI02*": _leading_calls,
     "MI03": _misplaced,

@@ -6,6 +6,7 @@ are not known are taken, but not from the system.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final, Literal
 
@@ -14,6 +15,7 @@ import msgspec
 __all__ = [
     "CALL_MEMBERS",
     "CHUNK_MEMBERS",
+    "FOREIGN_ID",
     "FUNCTION_MEMBERS",
     "IMAGE_MEMBERS",
     "MEMBERS",
@@ -21,6 +23,9 @@ __all__ = [
     "Message",
     "System",
 ]
+
+FOREIGN_ID: Final = re.compile(r"(?:call_|toolu_|tooluse_)[a-zA-Z0-9]{8,}")
+"""Ids that OpenAI, Anthropic and Bedrock give to calls: Mistral's own service refused them."""
 
 MEMBERS: Final[Mapping[object, frozenset[str]]] = {
     "assistant": frozenset({"role", "content", "tool_calls", "prefix"}),

@@ -163,7 +163,7 @@ class OllamaAdapter(chat.ChatCompletionsAdapter):
             kind = "an address of an image" if isinstance(part, Image) else "a document"
             changes.append(Change("wrapped", part_label(part), f"{kind} became text"))
             texts.append(described(part))
-        elif part.provider == self.name and isinstance(part.data, dict):
+        elif isinstance(part, Opaque) and part.provider == self.name and members_of(part.data):
             own = native_part(part)
             if own.get("type") == "thinking":
                 thoughts.append(as_text(own.get("thinking")))

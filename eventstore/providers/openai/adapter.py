@@ -14,7 +14,7 @@ import msgspec
 
 from eventstore.domain.calls import FunctionCall, repeats_a_key
 from eventstore.domain.json_types import JsonObject, JsonValue
-from eventstore.domain.messages import Document, Image, Opaque, Part, Text
+from eventstore.domain.messages import Audio, Document, Image, Opaque, Part, Text
 from eventstore.domain.nesting import nests_too_deeply
 from eventstore.providers import chat_completions as chat
 from eventstore.providers.adapter_protocol import FormatSignature, ResponseMembers, ResultTest
@@ -23,7 +23,12 @@ from eventstore.providers.client_members import ClientMembers
 from eventstore.providers.identifiers import call_ids, sanitized, shortened, tool_name
 from eventstore.providers.json_values import as_text, copy, copy_json, members_of
 from eventstore.providers.kept_messages import KeptMessages
-from eventstore.providers.media import Audio, document_of, file_name, image_of, url_of
+from eventstore.providers.litellm_members import (
+    is_of_litellm,
+    signed_parts,
+    without_own_members,
+)
+from eventstore.providers.media import document_of, file_name, image_of, url_of
 from eventstore.providers.model import (
     Call,
     Change,
@@ -82,7 +87,9 @@ class OpenAIAdapter(chat.ChatCompletionsAdapter):
     )
     portable_members = _OWN_MEMBERS | _BESIDE_CONTENT | {"is_error"}
 
-    client_members = ClientMembers(added=CLIENT_MEMBERS, added_to_calls=CLIENT_CALL_MEMBERS)
+    client_members: ClientMembers | None = ClientMembers(
+        added=CLIENT_MEMBERS, added_to_calls=CLIENT_CALL_MEMBERS
+    )
     response_members = ResponseMembers(
         finish_reason=(("choices", "finish_reason"), ("finish_reason",)),
         said=(("choices", "message"),),
@@ -138,7 +145,11 @@ class OpenAIAdapter(chat.ChatCompletionsAdapter):
             made = _well_formed_calls(message) if well_formed else None
             well_formed = made is not None
             calls = tuple(self.parse_calls(message)) if made is None else made
-            if not _BESIDE_CONTENT.isdisjoint(message):
+            if is_of_litellm(message):
+                shown, _ = without_own_members(message)
+                beside = (*signed_parts(message), *self._parts_beside_content(shown))
+                parts = (*beside, *parts, *self._images(message))
+            elif not _BESIDE_CONTENT.isdisjoint(message):
                 parts = (*self._parts_beside_content(message), *parts)
         if parts or calls or well_formed or chat.unknown_members(message, _OWN_MEMBERS):
             return ParsedMessage(role, parts, calls, message, well_formed)
@@ -215,6 +226,12 @@ class OpenAIAdapter(chat.ChatCompletionsAdapter):
             if said:
                 yield Opaque(self.name, {"type": kind, key: said})
 
+    def _images(self, message: JsonObject) -> Iterator[Part]:
+        """Yield the images that a model made, which litellm has beside the content."""
+        images: JsonValue = message.get("images")
+        for image in images if isinstance(images, list) else ():
+            yield from self.parse_part(image)
+
     def media(self, part: JsonObject) -> Image | Document | None:
         """Return the image or document that a part shows."""
         kind = part.get("type")
@@ -277,6 +294,8 @@ class OpenAIAdapter(chat.ChatCompletionsAdapter):
     def _assistant(
         self, turn: Turn, shown: chat.VisibleCalls, changes: list[Change]
     ) -> JsonObject | None:
+        if turn.provider == self.name and isinstance(turn.native, dict):
+            turn = self.for_provider(turn, turn.native, changes)
         native = turn.own_message(self.name)
         if native is not None and len(native.get("tool_calls") or ()) == len(shown):
             return chat.with_call_ids(native, shown)
@@ -292,6 +311,16 @@ class OpenAIAdapter(chat.ChatCompletionsAdapter):
             return {"role": "assistant", "content": content, **extras}
         calls = [_call(call, name, changes) for call, name in shown]
         return {"role": "assistant", "content": content, "tool_calls": calls, **extras}
+
+    def for_provider(self, turn: Turn, native: JsonObject, changes: list[Change]) -> Turn:
+        """Return a turn without the members that litellm has for itself."""
+        if not is_of_litellm(native):
+            return turn
+        plain, names = without_own_members(native)
+        if names:
+            why = f"{', '.join(names)} of a message of litellm are for litellm alone"
+            changes.append(Change("dropped", "litellm", why))
+        return msgspec.structs.replace(turn, native=plain)
 
     def _content(
         self, turn: Turn, changes: list[Change], extras: JsonObject = _NO_MEMBERS

@@ -1,4 +1,4 @@
-"""The rules of OpenAI Chat Completions, OA01 to OA13, and OA20.
+"""The rules of OpenAI Chat Completions, OA01 to OA13, OA20 and OA21.
 
 A fault without a row of its own in the table is reported under the nearest one:
 
@@ -35,6 +35,7 @@ from eventstore.providers.rules_reader import (
     repeated,
     text_or_none,
 )
+from eventstore.providers.shapes import LITELLM_FIELDS, LITELLM_MARKS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -141,6 +142,11 @@ RULES: Final[dict[str, Rule]] = {
         "strict",
         "Unknown parameter: '{place}'.",
         "leave out the place that a call had in its stream",
+    ),
+    "OA21": (
+        "strict",
+        "Unknown parameter: '{place}'.",
+        "leave out what litellm has for itself, or pass provider='litellm'",
     ),
 }
 """Code to level, the API's words and the remedy."""
@@ -382,6 +388,17 @@ def _places_in_streams(history: _History) -> Iterator[Fault]:
                     yield f"{message.place}.tool_calls[{number}].{member}", ""
 
 
+def _members_of_litellm(history: _History) -> Iterator[Fault]:
+    """Check OA21: no message and no call has a member of litellm's own."""
+    for message in history.assistants:
+        if not LITELLM_MARKS.isdisjoint(message.body):
+            for member in sorted(LITELLM_MARKS.intersection(message.body)):
+                yield f"{message.place}.{member}", ""
+        for number, call in message.calls:
+            if LITELLM_FIELDS in call:
+                yield f"{message.place}.tool_calls[{number}].{LITELLM_FIELDS}", ""
+
+
 _CHECKS: Final[dict[str, Callable[[_History], Iterator[Fault]]]] = {
     "OA01": _unanswered_calls,
     "OA02": _results_without_calls,
@@ -398,4 +415,5 @@ _CHECKS: Final[dict[str, Callable[[_History], Iterator[Fault]]]] = {
     "OA13": _unknown_roles,
     "OA20": _clients_members,
     "OA20*": _places_in_streams,
+    "OA21": _members_of_litellm,
 }

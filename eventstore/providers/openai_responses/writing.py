@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from eventstore.domain.json_types import JsonObject, JsonValue
-from eventstore.domain.messages import Document, Image, Opaque, Part, Text
+from eventstore.domain.messages import Audio, Document, Image, Opaque, Part, Text
 from eventstore.domain.own_texts import CALLED
 from eventstore.providers.call_arguments import is_call_of, object_arguments
 from eventstore.providers.identifiers import tool_name
@@ -102,12 +102,13 @@ def _rendered(part: Part, role: str, changes: list[Change]) -> JsonObject | None
     return _own_part(part, role, changes)
 
 
-def _own_part(part: Opaque, role: str, changes: list[Change]) -> JsonObject | None:
+def _own_part(part: Audio | Opaque, role: str, changes: list[Change]) -> JsonObject | None:
     """Return a part that came in this API's form or in another's, as a message of `role` has it."""
     known = _KNOWN.get(role, GIVEN)
-    if part.provider == NAME and is_part(part.data, known):
-        return native_part(part)
-    shown = shown_media(part.data) if part.provider == NAME else None
+    own = part if isinstance(part, Opaque) and part.provider == NAME else None
+    if own is not None and is_part(own.data, known):
+        return native_part(own)
+    shown = None if own is None else shown_media(own.data)
     if shown is not None:
         changes.append(Change("rewritten", "OR05", "a file's members are not of the right types"))
         return _rendered(shown, role, changes)

@@ -19,6 +19,7 @@ EXTRAS = {
     "opentelemetry": ("opentelemetry", "opentelemetry"),
     "strands": ("strands", "strands"),
     "claude_agent_sdk": ("claude_agent_sdk", "claude-agent-sdk"),
+    "agent_framework": ("agent_framework", "agent-framework"),
     "google_adk": ("google.adk", "google-adk"),
 }
 

@@ -131,7 +131,7 @@ WHOLE_RESPONSES: dict[str, tuple[dict[str, Any], str]] = {
                 {"finish_reason": "stop", "message": {"role": "assistant", "content": "hi"}}
             ],
         },
-        "choices.finish_reason, which {} does not: pass provider='openai' (or mistral)",
+        "choices.finish_reason, which {} does not: pass provider='openai' (or mistral, litellm)",
     ),
     "anthropic": (
         {

@@ -63,7 +63,7 @@ def held_by(provider: str, name: str | None) -> dict[str, Any]:
         reported = {"document_name": name} if name else {}
         return user({"type": "document_url", "document_url": HELD, **reported})
     whole = (name or "document").removesuffix(".pdf") + ".pdf"
-    return user(file(whole) if provider == "openai" else input_file(whole))
+    return user(file(whole) if provider in ("openai", "litellm") else input_file(whole))
 
 
 def shows_documents(provider: str) -> bool:

@@ -112,6 +112,7 @@ OLLAMA: dict[str, Any] = {
 
 CASES = {
     "openai": (OPENAI, "chatcmpl-1", "gpt-5", "length", 1024, 64),
+    "litellm": (OPENAI, "chatcmpl-1", "gpt-5", "length", 1024, 64),
     "mistral": (OPENAI, "chatcmpl-1", "gpt-5", "length", 1024, 64),
     "openai-responses": (RESPONSES, "resp_1", "gpt-5", "max_output_tokens", 1024, 64),
     "anthropic": (ANTHROPIC, "msg_1", "claude-x", "tool_use", 1024, 0),

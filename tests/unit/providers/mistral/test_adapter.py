@@ -319,6 +319,14 @@ def test_an_older_model_gets_ids_of_nine_characters() -> None:
         assert validate(made.messages, "mistral", model=model) == []
 
 
+def test_an_id_of_another_provider_becomes_nine_characters() -> None:
+    """The service refused them; a model whose tokenizer takes any id gets them as they are."""
+    given = [user(), calling("call_Abc123DefGhi"), result("call_Abc123DefGhi")]
+    nine = nine_characters("call_Abc123DefGhi")
+    assert repair_messages(given, "mistral").messages == [user(), calling(nine), result(nine)]
+    assert repair_messages(given, "mistral", model="mistral-large-2512").messages == given
+
+
 def test_the_models_whose_tokenizer_asks_for_nine_characters_are_known() -> None:
     """The table of mistral-common says the same of each model that it names."""
     pytest.importorskip("mistral_common")

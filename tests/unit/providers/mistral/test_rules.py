@@ -185,6 +185,15 @@ FROWNED_AT = [
 ]
 
 UNKNOWN = [
+    *(
+        pytest.param(
+            "MI01**",
+            [f"{FIRST}.id", "messages[2].tool_call_id"],
+            [user(), calling(call(given)), result(given)],
+            id=given,
+        )
+        for given in ("call_Abc123DefGhi", "toolu_01FupCqh9WiFLKTeXddq4ZXH")
+    ),
     pytest.param("MI04", ["messages[0].name"], [{**user(), "name": "a"}], id="a user's name"),
     pytest.param(
         "MI04",

@@ -1,0 +1,1 @@
+"""litellm: Chat Completions with members of its own."""
