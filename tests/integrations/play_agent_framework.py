@@ -19,7 +19,7 @@ from agent_framework import (
     ResponseStream,
     tool,
 )
-from integrations.scenes import Play, Played, Tools
+from integrations.scenes import Play, Played, Tools, note_request
 
 from eventstore import AsyncEventStore, CallChanged
 from eventstore.integrations.agent_framework import Ledger
@@ -29,6 +29,15 @@ _SESSIONS: dict[str, AgentSession] = {}
 
 USED: Any = {"input_token_count": 9, "output_token_count": 4}
 """What each response says of itself."""
+
+
+def shown(messages: list[Message]) -> list[object]:
+    """Return what a request shows a model, without the marks of the framework."""
+    members = ("type", "text", "call_id", "name", "arguments", "result", "exception", "uri")
+    return [
+        (m.role, [[getattr(content, name) for name in members] for content in m.contents])
+        for m in messages
+    ]
 
 
 class ScriptedClient(FunctionInvocationLayer, ChatMiddlewareLayer, BaseChatClient):
@@ -53,6 +62,7 @@ class ScriptedClient(FunctionInvocationLayer, ChatMiddlewareLayer, BaseChatClien
         **kwargs: Any,
     ) -> Any:
         self.prompts.append(list(messages))
+        note_request(self._play, shown(messages))
         said = self._play.script[sum(message.role == "assistant" for message in messages)]
         contents = [Content.from_text(said.text)] if said.text else []
         reason: Any = "length" if said.cut_off else None
@@ -84,7 +94,7 @@ async def play(play: Play, tools: Tools) -> Played:
     client = ScriptedClient(
         play, function_invocation_configuration={"allow_concurrent_invocation": not play.kill}
     )
-    own_tools = [tools.find_order, tools.refund, tools.ponder, tools.consult]
+    own_tools = [tools.find_order, tools.refund, tools.ponder, tools.consult, tools.audit]
     mail = tool(tools.mail, approval_mode="always_require")
     session = AgentSession()
     if play.kept:

@@ -31,7 +31,7 @@ from agent_framework import (
     function_middleware,
     tool,
 )
-from integrations.play_agent_framework import ScriptedClient
+from integrations.play_agent_framework import ScriptedClient, shown
 
 from eventstore import Completed, Failed, MessageAdded, Pending, Rejected
 from eventstore.integrations.agent_framework import Ledger
@@ -67,15 +67,6 @@ def lost(number: int = 1) -> str:
 def secret(number: int) -> str:
     """Fail with what nobody else may read."""
     raise ValueError(f"password of order {number}")
-
-
-def shown(messages: list[Message]) -> list[object]:
-    """Return what a request shows a model, without the marks of the framework."""
-    members = ("type", "text", "call_id", "name", "arguments", "result", "exception", "uri")
-    return [
-        (m.role, [[getattr(content, name) for name in members] for content in m.contents])
-        for m in messages
-    ]
 
 
 async def prompts_of_two_runs(
