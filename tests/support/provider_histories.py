@@ -72,7 +72,18 @@ def some(strategy: Values, most: int = 3) -> Values:
 
 
 call_ids = st.sampled_from(
-    ["call_1", "call_2", "abcDEF001", "abcDEF002", "tool.1", "a b", "", "x" * 41, "x" * 65]
+    [
+        "call_1",
+        "call_2",
+        "call_Abc123DefGhi456",
+        "abcDEF001",
+        "abcDEF002",
+        "tool.1",
+        "a b",
+        "",
+        "x" * 41,
+        "x" * 65,
+    ]
 )
 names = st.sampled_from(["search", "send_mail", "two words", "", "x" * 129, "x" * 201])
 texts = st.sampled_from(["Hello.", "", " ", "ends with a blank "])
@@ -144,8 +155,15 @@ def chat_exchange(ids: list[str]) -> tuple[Messages, Messages]:
 
 def anthropic_exchange(ids: list[str]) -> tuple[Messages, Messages]:
     """Return a message of `tool_use` blocks, and one of `tool_result` blocks."""
-    calls = [{"type": "tool_use", "id": each, "name": "search", "input": {}} for each in ids]
-    results = [{"type": "tool_result", "tool_use_id": each, "content": "found"} for each in ids]
+    toolset = {each: {"toolset_name": "browser"} if each == "call_1" else {} for each in ids}
+    calls = [
+        {"type": "tool_use", "id": each, "name": "search", "input": {}, **toolset[each]}
+        for each in ids
+    ]
+    results = [
+        {"type": "tool_result", "tool_use_id": each, "content": "found", **toolset[each]}
+        for each in ids
+    ]
     return [{"role": "assistant", "content": calls}], [{"role": "user", "content": results}]
 
 
@@ -225,6 +243,7 @@ chat_messages = st.one_of(
         refusal=texts,
         prefix=st.booleans(),
         parsed=objects,
+        thinking_blocks=one([]),
         name=names,
     ),
     members(
@@ -310,6 +329,8 @@ bedrock_blocks = st.one_of(
         }
     ),
 )
+_IMAGE = {"image": {"format": "png", "source": {"bytes": "AAAA"}}}
+_SHEET = {"document": {"format": "csv", "name": "sheet", "source": {"bytes": "AAAA"}}}
 bedrock_messages = st.one_of(
     members(
         {
@@ -318,9 +339,13 @@ bedrock_messages = st.one_of(
         }
     ),
     one({"role": "user", "content": [{"text": "so far"}, *[{"cachePoint": {}}] * 5]}),
+    one({"role": "user", "content": [{"text": "See."}, *[_IMAGE] * 21]}),
+    one(
+        {"role": "user", "content": [{"text": "See."}, _SHEET, {"cachePoint": {"type": "default"}}]}
+    ),
 )
 
-gemini_calls = members({"name": names}, id=call_ids, args=objects)
+gemini_calls = members({"name": names}, id=call_ids, args=st.none() | objects)
 gemini_responses = members({"name": names, "response": objects}, id=call_ids)
 gemini_parts = st.one_of(
     members({"text": texts}),

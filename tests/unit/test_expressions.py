@@ -35,7 +35,8 @@ OF_THE_HOST = {
 }
 """Expressions that a person passes, about texts of the own machine."""
 IN_TABLES = {
-    "eventstore/domain/messages.py: pattern": "_BEGINNINGS",
+    "eventstore/domain/media_types.py: pattern": "_BEGINNINGS",
+    "eventstore/domain/media_types.py: another": "_OTHER_BEGINNINGS",
     "eventstore/domain/sdk_errors.py: sentence": "_OVERFLOW_SENTENCES",
     "eventstore/importers/swe_agent.py": "_ERROR_TEXT",
     "eventstore/importers/atif.py": "_ERROR_TEXT",
