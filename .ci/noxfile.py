@@ -30,7 +30,7 @@ NEWEST = "3.14"
 
 QUICK = ("-m", "not server and not slow", "-n", "auto")
 
-INTEGRATIONS = ("tests/integrations", "tests/browser")
+INTEGRATIONS = ("tests/integrations", "tests/browser", "tests/unit/providers/litellm")
 
 SMOKE = (
     "tests/golden",
