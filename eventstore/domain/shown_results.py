@@ -3,8 +3,8 @@
 1. A result of text, images, documents and sounds is stored in these parts.
 2. Of a value that holds some, the JSON is the first part, with their names (`[image 1]`) in their
    places. They follow it, in the order of the names.
-3. Bytes that are none of these are their text. A few others are hex digits; more are kept in a part
-   of their own, and the model reads how many there are.
+3. Other bytes are shown as text where they are UTF-8. Otherwise a few become hex digits; more are
+   kept in a part of their own, and the model reads how many there are.
 4. Nothing here raises: the tool has done its work, whatever it returned.
 """
 

@@ -47,7 +47,7 @@ def text_of(content: Iterable[object]) -> str:
 
 
 def _says(text: str, structured: object) -> bool:
-    """Return whether a text is the JSON of a value, or there is none."""
+    """Return whether a text is the JSON of a value, or empty."""
     if not text:
         return True
     try:

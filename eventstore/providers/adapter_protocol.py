@@ -186,7 +186,7 @@ class ProviderAdapter(Protocol):
     def is_made_of(self, native: JsonObject, text: str, *, is_error: bool) -> bool:
         """Return whether a native result is the form that a result of this text has here.
 
-        Only results whose text is not that of their form need it; by default there are none.
+        By default it is not. A provider whose form has a text other than the log's says when.
         """
         del native, text, is_error
         return False

@@ -11,29 +11,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
-_ITEM_CALLS: Final = frozenset(
-    {
-        "apply_patch_call",
-        "computer_call",
-        "custom_tool_call",
-        "function_call",
-        "local_shell_call",
-        "mcp_approval_request",
-        "shell_call",
-    }
-)
-"""Types of items that have to be answered; a search for tools may be the server's own."""
-_ITEM_RESULTS: Final = frozenset(
-    {
-        "apply_patch_call_output",
-        "computer_call_output",
-        "custom_tool_call_output",
-        "function_call_output",
-        "local_shell_call_output",
-        "mcp_approval_response",
-        "shell_call_output",
-    }
-)
+_SEARCHES: Final = ("tool_search_call", "tool_search_output")
+"""Types of items that may be the server's own, and need no answer then."""
 
 
 def has_all_results(messages: list[Any], provider: str) -> bool:
@@ -62,8 +41,10 @@ def _in_chat(messages: list[Any]) -> int:
 
 def _in_items(items: list[Any]) -> int:
     """Return the number of items that are calls, less the number of outputs."""
-    kinds = [item.get("type") for item in items]
-    return sum((kind in _ITEM_CALLS) - (kind in _ITEM_RESULTS) for kind in kinds)
+    from eventstore.providers.openai_responses.shapes import CALL_OF, OUTPUTS  # for these alone
+
+    kinds = [kind for item in items if (kind := item.get("type")) not in _SEARCHES]
+    return sum((kind in OUTPUTS) - (kind in CALL_OF) for kind in kinds)
 
 
 def _in_blocks(messages: list[Any]) -> int:

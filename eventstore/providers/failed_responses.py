@@ -22,6 +22,7 @@ import msgspec
 from eventstore.agent_errors.response_failed import ResponseFailed
 from eventstore.domain.credentials import without_credentials
 from eventstore.domain.finish_reasons import EMPTY, ERROR, ending_of, is_word, with_word
+from eventstore.domain.foreign_errors import ERROR_STATUSES
 from eventstore.domain.json_types import JsonObject, JsonValue, is_json_list, is_json_object
 from eventstore.domain.value_paths import Path, values_at
 from eventstore.providers.adapter_protocol import ResponseMembers
@@ -175,7 +176,7 @@ def error_of_event(event: object) -> JsonValue:
 
 
 def _may_hold_error(chunk: object) -> bool:
-    """Return whether a chunk has members that its SDK does not declare: errors are none."""
+    """Return whether a chunk has members that its SDK does not declare, such as an error."""
     if is_json_object(chunk):
         return True
     choices = getattr(chunk, "choices", None)
@@ -229,7 +230,7 @@ def _status_of(error: JsonValue) -> int | None:
         for name in _STATUSES:
             given: JsonValue = each.get(name)
             number = int(given) if isinstance(given, str) and given.isdecimal() else given
-            if type(number) is int and 400 <= number <= 599:  # noqa: PLR2004 - those of errors
+            if type(number) is int and number in ERROR_STATUSES:
                 return number
     return None
 

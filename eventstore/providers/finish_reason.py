@@ -28,7 +28,7 @@ def _ended(response: object, provider: str | None, paths: Sequence[Path]) -> str
 
 
 def text_at(response: object, paths: tuple[Path, ...]) -> str | None:
-    """Return the first text at one of the paths; None if there is none."""
+    """Return the first text at one of the paths, or None."""
     for path in paths:
         for value in values_at(response, path):
             text = value.value if isinstance(value, Enum) else value

@@ -301,7 +301,7 @@ def test_an_answer_without_words_is_no_failure(
 
 
 def test_an_sdk_s_answer_without_words_is_no_message_in_an_import(store: EventStore) -> None:
-    """As it is none where it is recorded."""
+    """`record` adds no message for such an answer either."""
     from openai.types.chat import ChatCompletion
 
     silent = {"role": "assistant", "content": ""}

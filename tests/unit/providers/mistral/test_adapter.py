@@ -50,7 +50,7 @@ def result(call_id: Any = ID, content: Any = "R", **more: Any) -> dict[str, Any]
         ),
         pytest.param(
             [user(), calling(ID, content=[], prefix=False), result()],
-            id="no chunks, and a prefix that is none",
+            id="no chunks, and a prefix that is false",
         ),
         pytest.param(
             [user(), calling("call_12345-x"), result("call_12345-x")],
