@@ -82,7 +82,9 @@ def record(  # noqa: PLR0913 - each with a default
             else item
             for item in items
         ]
-    facts = stated_facts(message, known_provider(provider), prices, latency) if usage else None
+    facts = None
+    if usage:
+        facts = stated_facts(message, known_provider(provider), prices, latency, failed=failed)
     if broken_off and usage and facts is None:  # it was made all the same, and counts
         facts = ModelResponded(known_provider(provider))
     new = NewMessage(conversation_id, items, provider, facts, broken_off)

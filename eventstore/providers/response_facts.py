@@ -17,7 +17,7 @@ from eventstore.domain.value_paths import Path, values_at
 from eventstore.policies.prices import Prices, priced
 from eventstore.providers.adapter_protocol import ResponseMembers
 from eventstore.providers.detection import request_of
-from eventstore.providers.failed_responses import failure_of
+from eventstore.providers.failed_responses import FailedResponse, failure_of
 from eventstore.providers.finish_reason import finish_reason_of, text_at
 from eventstore.providers.registry import AnyProvider, adapter_of
 from eventstore.providers.responses import is_response
@@ -41,9 +41,18 @@ def model_responded(
         return response
     if provider is None:
         raise ValueError("provider is None: name the provider whose response this is")
+    return _responded(response, provider, failure_of(response, provider), latency, cost)
+
+
+def _responded(
+    response: object,
+    provider: AnyProvider,
+    failed: FailedResponse | None,
+    latency: float | None,
+    cost: Decimal | None = None,
+) -> ModelResponded:
     microseconds = in_microseconds("latency", latency)
     members = adapter_of(provider).response_members
-    failed = failure_of(response, provider)
     usage = _usage(response, members)
     if cost is not None:
         usage = msgspec.structs.replace(usage or Usage(), cost=cost)
@@ -63,8 +72,12 @@ def stated_facts(
     provider: AnyProvider,
     prices: Prices | None = None,
     latency: float | None = None,
+    *,
+    failed: FailedResponse | None = None,
 ) -> ModelResponded | None:
     """Return the event of a whole response: one that says its usage, its model or its id.
+
+    `failed` is what `failure_of` says of it.
 
     None of a message, an item or a request, which may have a model or an id, too; unless the caller
     knows its `latency`.
@@ -72,8 +85,11 @@ def stated_facts(
     Raises:
         ValueError: `latency` is not a time in seconds.
     """
-    responded = priced(model_responded(response, provider, latency=latency), prices)
-    if responded.latency is not None or failure_of(response, provider) is not None:
+    if isinstance(response, ModelResponded):
+        responded = priced(response, prices)
+    else:
+        responded = priced(_responded(response, provider, failed, latency), prices)
+    if responded.latency is not None or failed is not None:
         return responded
     if request_of(response) is not None:
         return None
