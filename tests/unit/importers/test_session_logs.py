@@ -13,7 +13,7 @@ from support.importing import AT, Importer, clock, states
 
 from eventstore import EventStore, Failed
 from eventstore.importers import import_files, read
-from eventstore.importers.event_folder import with_event_folders
+from eventstore.importers.programs.event_folder import with_event_folders
 
 # Codex CLI
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from eventstore.domain.json_types import JsonObject, JsonValue, is_json_list, is_json_object
-from eventstore.importers.dialogue import Dialogue, call_of
-from eventstore.importers.file_format import FileContent, Unit
-from eventstore.importers.json_members import items, member, objects, text
-from eventstore.importers.times import time_of
-from eventstore.importers.transcript import Transcript
+from eventstore.importers.reading.about import About
+from eventstore.importers.reading.dialogue import Dialogue, call_of
+from eventstore.importers.reading.file_format import FileContent, Unit
+from eventstore.importers.reading.json_members import items, member, objects, text
+from eventstore.importers.reading.times import time_of
+from eventstore.importers.reading.transcript import Transcript
 
 _V1_KINDS = ("Event", "Observation")
 
@@ -22,6 +23,11 @@ class OpenHandsEvents:
     """The file format: events one by one, or runs with their events."""
 
     name = "openhands"
+    about = About(
+        program="OpenHands",
+        files="events of V0 and V1, folders of them, `output.jsonl`",
+        failures="marked, exit codes",
+    )
 
     def looks_like(self, value: object, unit: Unit) -> bool:
         """Return whether a value is an event, or a run that has events."""
