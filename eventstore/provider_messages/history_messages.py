@@ -20,6 +20,7 @@ from eventstore.providers.adapter_protocol import ResultTest
 from eventstore.providers.failed_responses import failure_of, says_nothing
 from eventstore.providers.finish_reason import finish_reason_of
 from eventstore.providers.model import (
+    CopiedMessage,
     ParsedCall,
     ParsedItem,
     ParsedMessage,
@@ -47,6 +48,8 @@ class HistoryMessage(msgspec.Struct, frozen=True):
     """What it says of itself, if it is a response that failed before it said anything."""
     answers: int = 1
     """How many answers the response has, of which the first is taken."""
+    is_copy: bool = False
+    """Whether it happened in another conversation."""
 
     @property
     def makes_calls(self) -> bool:
@@ -81,7 +84,13 @@ class HistoryReader:
         self._stem = b""  # of the last message
 
     def read(self, message: object) -> HistoryMessage:
-        """Return the next message; it is JSON, an SDK's object, or an item of the neutral model."""
+        """Return the next message; it is JSON, an SDK's object, or an item of the neutral model.
+
+        Of a `CopiedMessage` it is the message itself, which has the same stem.
+        """
+        is_copy = isinstance(message, CopiedMessage)
+        if isinstance(message, CopiedMessage):
+            message = message.message
         given: object = msgspec.UNSET
         failed, answers = None, 1
         if isinstance(message, _ITEMS):
@@ -100,7 +109,7 @@ class HistoryReader:
         self._stem = stem_of(self._stem, form)
         if self._error_pattern is not None:
             items = [_judged_by_text(item, self._error_pattern) for item in items]
-        return HistoryMessage(self._stem, items, given, failed, answers)
+        return HistoryMessage(self._stem, items, given, failed, answers, is_copy)
 
     def _plain(self, message: Any) -> Any:
         """Return a message as JSON; a response that is not whole keeps what says so."""
