@@ -92,9 +92,7 @@ def check_continues(
     for recorded in session.events(state.conversation_id, last.version):
         event_id = bytes.fromhex(recorded.event_id)
         is_said = isinstance(recorded.event, MessageAdded | ToolPending)
-        if (is_said or has_stem(event_id)) and not (
-            last.stem and is_of_stem(event_id, last.stem)
-        ):
+        if (is_said or has_stem(event_id)) and not (last.stem and is_of_stem(event_id, last.stem)):
             raise ImportConflict(state.conversation_id, messages + 1, recorded.version)
 
 
