@@ -21,6 +21,7 @@ from eventstore.providers.failed_responses import failure_of, says_nothing
 from eventstore.providers.finish_reason import finish_reason_of
 from eventstore.providers.model import (
     ParsedCall,
+    ParsedCompaction,
     ParsedItem,
     ParsedMessage,
     ParsedResult,
@@ -47,6 +48,8 @@ class HistoryMessage(msgspec.Struct, frozen=True):
     """What it says of itself, if it is a response that failed before it said anything."""
     answers: int = 1
     """How many answers the response has, of which the first is taken."""
+    compaction: ParsedCompaction | None = None
+    """The compaction that stands here in place of a message."""
 
     @property
     def makes_calls(self) -> bool:
@@ -56,7 +59,8 @@ class HistoryMessage(msgspec.Struct, frozen=True):
     @property
     def is_of_user(self) -> bool:
         """Whether it is the user's: no results of earlier calls are expected after it."""
-        return all(isinstance(item, ParsedMessage) and item.role == "user" for item in self.items)
+        said = (isinstance(item, ParsedMessage) and item.role == "user" for item in self.items)
+        return self.compaction is None and all(said)
 
     @property
     def may_be_continued(self) -> bool:
@@ -84,6 +88,8 @@ class HistoryReader:
         """Return the next message; it is JSON, an SDK's object, or an item of the neutral model."""
         given: object = msgspec.UNSET
         failed, answers = None, 1
+        if isinstance(message, ParsedCompaction):
+            return self._compaction(message)
         if isinstance(message, _ITEMS):
             item, form = _encodable(message)
             items = [item]
@@ -101,6 +107,14 @@ class HistoryReader:
         if self._error_pattern is not None:
             items = [_judged_by_text(item, self._error_pattern) for item in items]
         return HistoryMessage(self._stem, items, given, failed, answers)
+
+    def _compaction(self, given: ParsedCompaction) -> HistoryMessage:
+        messages = tuple(map(_encodable, given.messages))
+        form = ("compaction", given.first, given.end, [form for _, form in messages])
+        self._stem = stem_of(self._stem, _encode(form))
+        kept = tuple(item for item, _ in messages if isinstance(item, ParsedMessage))
+        compaction = msgspec.structs.replace(given, messages=kept)
+        return HistoryMessage(self._stem, [], compaction=compaction)
 
     def _plain(self, message: Any) -> Any:
         """Return a message as JSON; a response that is not whole keeps what says so."""

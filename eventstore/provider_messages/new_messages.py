@@ -25,6 +25,7 @@ from eventstore.append.tool_fold import LookUp
 from eventstore.domain.events import Event, MessageAdded, ToolPending
 from eventstore.errors import ImportConflict
 from eventstore.provider_messages.batches import Batch
+from eventstore.provider_messages.compactions import HistoryPlaces
 from eventstore.providers.model import ParsedMessage
 from eventstore.providers.to_events import Finding, Resumed, to_events
 from eventstore.session import Session
@@ -107,6 +108,7 @@ def events_of_new(
     look_up: LookUp,
     provider: str,
     message_id: str | None,
+    places: HistoryPlaces,
 ) -> NewEvents:
     """Return the events of `new` messages, which follow the `known` ones of their batch.
 
@@ -132,6 +134,9 @@ def events_of_new(
     for number, message in enumerate(new):
         if message.failed is not None:
             by_message[number].append(message.failed)
+        if message.compaction is not None:
+            by_message[number] += places.compacted(message.compaction, len(made.events), provider)
+        places.add(len(made.events))
         made.events += by_message[number]
         made.ids += event_ids_of(message.stem, len(by_message[number]))
         made.times += [times[number]] * len(by_message[number])
