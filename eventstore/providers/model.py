@@ -102,6 +102,12 @@ class ParsedCompaction(msgspec.Struct, frozen=True, gc=False):
 ParsedItem: TypeAlias = ParsedMessage | ParsedResult
 
 
+class CopiedMessage(msgspec.Struct, frozen=True, gc=False):
+    """A message of a history, in whichever form, that happened in another conversation."""
+
+    message: object
+
+
 def parts_beyond_text(parts: tuple[Part, ...]) -> tuple[Part, ...]:
     """Return the parts of a result that shows more than text; of any other, nothing."""
     return () if all(isinstance(part, Text) for part in parts) else parts

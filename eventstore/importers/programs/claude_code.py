@@ -64,9 +64,15 @@ class _Chain:
         self.times: list[int | None] = []
         self.blocks: dict[str, set[bytes]] = {}  # message id to its content blocks so far
         self.side_chains = 0
+        self.copied = 0
+        self.origin: str | None = None
 
     def add(self, record: JsonObject, message: JsonObject) -> None:
         """Add a message, with the time of its record."""
+        origin = record.get("forkedFrom")
+        if self.copied == len(self.messages) and is_json_object(origin):
+            self.copied += 1
+            self.origin = self.origin or _text(origin, "sessionId") or None
         self.messages.append(message)
         self.times.append(time_of(record.get("timestamp")))
 
@@ -112,9 +118,11 @@ class SessionLog:
                 ids[id(chain)],
                 "anthropic",
                 chain.messages,
-                ids[id(parent)] if parent else None,
+                ids[id(parent)] if parent else chain.origin,
                 _claim(calls[id(parent)], _opening(chain)) if parent else None,
                 chain.times,
+                copied=chain.copied,
+                may_repeat=True,
             )
 
     def _record(self, line: int, record: JsonObject) -> None:
