@@ -101,6 +101,9 @@ class ParsedCompaction(msgspec.Struct, frozen=True, gc=False):
 
 ParsedItem: TypeAlias = ParsedMessage | ParsedResult
 
+HistoryItem: TypeAlias = ParsedItem | ParsedCompaction
+"""What a source gives that is no provider's messages."""
+
 
 def parts_beyond_text(parts: tuple[Part, ...]) -> tuple[Part, ...]:
     """Return the parts of a result that shows more than text; of any other, nothing."""

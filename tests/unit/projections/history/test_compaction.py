@@ -142,7 +142,7 @@ def test_kept_turns_follow_the_summary(chat: Conversation) -> None:
 
 
 def test_a_later_compaction_takes_the_place_of_an_earlier_one(chat: Conversation) -> None:
-    """Also where both kept what was said last; one of what came later leaves the first."""
+    """Where both kept what was said last, too; one of what came later leaves the first."""
     for number in range(1, 5):
         chat.add_message("user", f"question {number}")
     compact(chat, 3, messages=(summary("ONE"),))
