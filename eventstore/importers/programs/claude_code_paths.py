@@ -132,7 +132,7 @@ class SessionPath:
         if _is_result(record):
             step = self._end_of(None) if before is None else before
             return self._put(self._begin(None) if step is None else step, place)
-        if before is None and record.get("parentUuid") is not None:
+        if before is None and record.get("parentUuid", "") is not None:
             before = self._end_of(None)  # it is not known what it follows
         return self._put(self._begin(before), place)
 
