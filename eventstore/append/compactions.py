@@ -40,9 +40,9 @@ def _check_message(message: object) -> None:
             f"HistoryCompacted.messages has {message!r}: pass a tuple of messages, "
             'such as (MessageAdded("user", (Text("..."),)),)'
         )
-    told = next((name for name in _OF_A_LOG if getattr(message, name)), None)
-    if told is not None or message.role not in ROLES or message.role == "tool":
-        what = f"role {message.role!r}" if told is None else told
+    member = next((name for name in _OF_A_LOG if getattr(message, name)), None)
+    if member is not None or message.role not in ROLES or message.role == "tool":
+        what = f"role {message.role!r}" if member is None else member
         raise ValueError(
             f"HistoryCompacted.messages has a message with {what}: pass messages of the system, "
             "the user or the assistant that make and answer no calls"

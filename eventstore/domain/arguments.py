@@ -171,7 +171,7 @@ def _event_id_as_bytes(event_id: UUID | str | bytes) -> bytes:
         raise ValueError(f"event id {event_id!r} is not a UUID: pass for example uuid.uuid4()")
     if is_copy_id(raw.hex()):
         raise ValueError(
-            f"event id {event_id!r} is that of a copy, which happened in another conversation: fork "
-            "that one, restore its export, or pass another id"
+            f"event id {event_id!r} is that of a copy, which happened in another conversation: "
+            "fork that one, restore its export, or pass another id"
         )
     return raw

@@ -101,6 +101,9 @@ class ParsedCompaction(msgspec.Struct, frozen=True, gc=False):
 
 ParsedItem: TypeAlias = ParsedMessage | ParsedResult
 
+HistoryItem: TypeAlias = ParsedItem | ParsedCompaction
+"""What a source gives that is no provider's messages."""
+
 
 class CopiedMessage(msgspec.Struct, frozen=True, gc=False):
     """A message of a history, in whichever form, that happened in another conversation."""

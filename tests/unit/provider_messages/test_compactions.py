@@ -89,7 +89,7 @@ def test_an_import_that_is_continued_gives_the_same_log(
     assert chat.version == 12
 
 
-def test_what_was_recorded_in_between_moves_the_versions(chat: Conversation) -> None:
+def test_events_recorded_in_between_move_the_versions(chat: Conversation) -> None:
     """A decision of a person is an event of the log, and no message of the history."""
     imported(chat, HISTORY[:2])
     chat.start("a", 1)
@@ -106,7 +106,7 @@ def test_another_compaction_is_another_history(chat: Conversation) -> None:
 
 
 def test_with_nothing_before_it_the_messages_are_the_beginning(chat: Conversation) -> None:
-    """So a session file that continues another one begins with its summary."""
+    """A session file that continues another one begins with its summary."""
     imported(chat, [ParsedCompaction((SUMMARY,)), said(1)])
     assert compactions(chat) == []
     assert text(chat) == "SUMMARY user 1"

@@ -55,7 +55,7 @@ def shown(history: Any) -> list[str]:
     ]
 
 
-def test_what_is_before_the_boundary_is_not_shown(chat: Conversation) -> None:
+def test_turns_before_the_boundary_are_not_shown(chat: Conversation) -> None:
     """The summary stands in its place, the log keeps it, and every provider takes the rest."""
     chat.add_message("user", "first question")
     ran(chat)
@@ -125,7 +125,7 @@ def test_a_further_piece_of_a_message_keeps_it(chat: Conversation) -> None:
     assert shown(model_history(chat)) == ["SUMMARY", "one two"]
 
 
-def test_what_was_kept_follows_the_summary(chat: Conversation) -> None:
+def test_kept_turns_follow_the_summary(chat: Conversation) -> None:
     """A range in the middle leaves the beginning and the end."""
     for number in range(1, 7):
         chat.add_message("user", f"question {number}")
@@ -142,7 +142,7 @@ def test_what_was_kept_follows_the_summary(chat: Conversation) -> None:
 
 
 def test_a_later_compaction_takes_the_place_of_an_earlier_one(chat: Conversation) -> None:
-    """Also where both kept what was said last; one of what came later leaves the first."""
+    """Where both kept what was said last, too; one of what came later leaves the first."""
     for number in range(1, 5):
         chat.add_message("user", f"question {number}")
     compact(chat, 3, messages=(summary("ONE"),))
