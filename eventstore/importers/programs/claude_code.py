@@ -13,6 +13,7 @@ from typing import TypeGuard
 import msgspec
 
 from eventstore.domain.json_types import JsonObject, is_json_list, is_json_object
+from eventstore.importers.programs.qwen_code import is_record as is_record_of_qwen
 from eventstore.importers.reading.about import About
 from eventstore.importers.reading.file_format import FileContent, Unit
 from eventstore.importers.reading.problems import Problems
@@ -25,6 +26,8 @@ _canonical = msgspec.json.Encoder(order="deterministic").encode
 def is_record(value: object) -> TypeGuard[JsonObject]:
     """Return whether a value is a record of a session log."""
     if not is_json_object(value) or not isinstance(value.get("type"), str):
+        return False
+    if is_record_of_qwen(value):  # with the same members around another message
         return False
     if value["type"] in ("user", "assistant"):
         return isinstance(value.get("message"), dict) and ("sessionId" in value or "uuid" in value)

@@ -25,7 +25,8 @@ class FileContent:
     """The values of one file, and what their conversations are named for.
 
     `name` is the caller's name for the conversations, in place of the file's own; `provider` is the
-    form of the messages, where the caller says so.
+    form of the messages, where the caller says so. `folders` are the names of the folders that the
+    file is in, the nearest first: some programs give every session's file the same name.
     """
 
     def __init__(
@@ -37,6 +38,7 @@ class FileContent:
         name: str | None,
         provider: str | None,
         problems: Problems,
+        folders: tuple[str, ...] = (),
     ) -> None:
         self.values = values
         self.unit: Unit = unit
@@ -44,6 +46,7 @@ class FileContent:
         self.name = name
         self.provider = provider
         self.problems = problems
+        self.folders = folders
         self._used_names: set[str] = set()
 
     @property
