@@ -67,11 +67,32 @@ class _Chain:
         self.times: list[int | None] = []
         self.blocks: dict[str, set[bytes]] = {}  # message id to its content blocks so far
         self.side_chains = 0
+        self._calls: dict[tuple[str, str], JsonObject] = {}  # by message id and call id
 
     def add(self, record: JsonObject, message: JsonObject) -> None:
         """Add a message, with the time of its record."""
         self.messages.append(message)
         self.times.append(time_of(record.get("timestamp")))
+
+    def keep_calls(self, key: str, blocks: Iterable[object]) -> None:
+        """Keep the calls of a message, which may be written again."""
+        for block in blocks:
+            if is_json_object(block) and block.get("type") == "tool_use":
+                self._calls[key, str(block.get("id"))] = block
+
+    def has_grown(self, key: str, block: object) -> bool:
+        """Return whether a block is a call that the message has, after putting it in its place.
+
+        Some programs write a message again as it grows: the last has the arguments whole.
+        """
+        if not is_json_object(block) or block.get("type") != "tool_use":
+            return False
+        known = self._calls.get((key, str(block.get("id"))))
+        if known is None or known == block:
+            return False
+        known.clear()
+        known.update(block)
+        return True
 
 
 class SessionLog:
@@ -149,6 +170,7 @@ class SessionLog:
             return
         known = chain.blocks.setdefault(key, set())
         blocks = content if is_json_list(content) else [content]
+        blocks = [each for each in blocks if not chain.has_grown(key, each)]
         keyed = [(_canonical_key(block), block) for block in blocks]
         new = [block for block_key, block in keyed if block_key not in known]
         known.update(block_key for block_key, _ in keyed)
@@ -157,6 +179,7 @@ class SessionLog:
         if new:
             remaining = new if isinstance(content, list) else content
             chain.add(record, {"role": "assistant", "id": key, "content": remaining})
+            chain.keep_calls(key, new)
 
     def _parent(self, record: JsonObject) -> _Chain | None:
         return self._by_record.get(_text(record, "parentUuid"))

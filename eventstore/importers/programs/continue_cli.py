@@ -27,7 +27,7 @@ class ContinueSessions:
         files="sessions, `.json`",
         failures="marked",
         times="none",
-        places=("~/.continue/sessions/*.json",),
+        places=("~/.continue/sessions/*-*-*.json",),
         lost="thinking, context items",
         tried="1.5.47",
         on="2026-11-28",

@@ -63,18 +63,7 @@ class KimiSessions:
 
 
 def _is_record(value: JsonObject) -> bool:
-    return "time" in value and text(value, "type").split(".")[0] in _AREAS
-
-
-_AREAS = frozenset(
-    (
-        *("agent", "compaction", "config", "context", "full_compaction", "goal", "hook", "llm"),
-        *("mcp", "permission", "plan", "plan_mode", "profile", "prompt", "session", "skill"),
-        *("step", "subagent", "swarm", "swarm_mode", "task", "token_counting", "tool", "tools"),
-        *("turn", "usage", "warning"),
-    )
-)
-"""With what the types of records begin, up to the first point."""
+    return "." in text(value, "type") and isinstance(value.get("time"), int)
 
 
 class _Session:

@@ -7,6 +7,7 @@ own. Before version 2 they name none, and stand in their order.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from typing import Final
 
 from eventstore.domain.json_types import JsonObject, JsonValue, is_json_object
 from eventstore.importers.reading.about import About
@@ -23,6 +24,9 @@ _ENTRIES = frozenset(
         *("usage", "label", "leaf", "model_change", "session_info", "thinking_level_change"),
     )
 )
+
+_NONE_NAMED: Final = False
+"""The parent of an entry of version 1."""
 
 
 class PiSessions:
@@ -47,14 +51,12 @@ class PiSessions:
     def read(self, content: FileContent) -> Iterator[Transcript]:
         """Yield the session, then the branches that were left."""
         entries: Branches[JsonObject] = Branches()
-        session, last = "", ""
+        session = ""
         for number, value in content.values:
             if is_json_object(value) and _is_header(value):
                 session = session or text(value, "id")
             elif is_json_object(value) and _is_entry(value):
-                entry_id = text(value, "id")
-                entries.add(value, entry_id, value.get("parentId", last or None))
-                last = entry_id or last
+                entries.add(value, text(value, "id"), value.get("parentId", _NONE_NAMED))
             else:
                 content.report("not an entry of a session of pi", number)
         name = content.name or session or content.stem
@@ -73,9 +75,10 @@ def _is_header(value: JsonObject) -> bool:
 
 
 def _is_entry(value: JsonObject) -> bool:
-    if value.get("type") not in _ENTRIES or "timestamp" not in value or "payload" in value:
+    kind = text(value, "type")
+    if kind not in _ENTRIES or "timestamp" not in value or "payload" in value:
         return False
-    return value["type"] != "message" or "role" in member(value, "message")
+    return kind != "message" or "role" in member(value, "message")
 
 
 def _dialogue_of(entries: Iterable[JsonObject]) -> Dialogue:

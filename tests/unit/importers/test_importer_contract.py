@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from support import foreign_logs as logs
-from support.program_files import values_of
+from support.program_files import PI, values_of
 from support.tiers import rounds
 
 from eventstore import EventStore
@@ -116,6 +116,13 @@ class TestClineCli(BuiltIn):
 
     file_format = named("cline-cli")
     files = ((values_of("cline-cli-3.0.65.messages.json"), {"1795753212444_8bk6o": 21}),)
+
+
+class TestPi(BuiltIn):
+    """Sessions of pi."""
+
+    file_format = named("pi")
+    files = ((PI, {"s": 6}),)
 
 
 class TestOpenHands(BuiltIn):
