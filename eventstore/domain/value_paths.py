@@ -29,22 +29,14 @@ def dig(value: Any, *path: str) -> Any:
 
 def values_at(value: Any, path: Path) -> list[object]:
     """Return every value at the end of a path that may lead through lists."""
-    values = _without_lists([value])
-    for step in path:
-        found = (dig(each, step) for each in values)
-        values = _without_lists([inner for inner in found if inner is not None])
-    return values
-
-
-def _without_lists(values: list[Any]) -> list[Any]:
-    """Return values with the items of lists in their place."""
-    if not any(isinstance(each, list) for each in values):
-        return values
-    open_values, found = values[::-1], list[Any]()
-    while open_values:
-        each = open_values.pop()
+    found: list[object] = []
+    waiting: list[tuple[Any, int]] = [(value, 0)]
+    while waiting:
+        each, steps = waiting.pop()
         if isinstance(each, list):
-            open_values += each[::-1]
-        else:
+            waiting += [(item, steps) for item in each[::-1]]
+        elif steps == len(path):
             found.append(each)
+        elif (inner := dig(each, path[steps])) is not None:
+            waiting.append((inner, steps + 1))
     return found
