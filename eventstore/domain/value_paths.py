@@ -5,10 +5,9 @@ Nothing raises: an attribute of a foreign object may.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
-if TYPE_CHECKING:
-    from eventstore.domain.json_types import JsonObject
+from eventstore.domain.json_types import is_json_list, is_json_object
 
 Path = tuple[str, ...]
 """Names of attributes, or keys of dicts, from a value to what it holds."""
@@ -18,10 +17,7 @@ def dig(value: Any, *path: str) -> Any:
     """Return the value at the end of a path of attributes or keys, or None."""
     try:
         for step in path:
-            if isinstance(value, dict):
-                value = cast("JsonObject", value)[step]
-            else:
-                value = getattr(value, step)
+            value = value[step] if is_json_object(value) else getattr(value, step)
     except Exception:  # noqa: BLE001 - an attribute may raise anything
         return None
     return value
@@ -33,7 +29,7 @@ def values_at(value: Any, path: Path) -> list[object]:
     waiting: list[tuple[Any, int]] = [(value, 0)]
     while waiting:
         each, steps = waiting.pop()
-        if isinstance(each, list):
+        if is_json_list(each):
             waiting += [(item, steps) for item in each[::-1]]
         elif steps == len(path):
             found.append(each)
