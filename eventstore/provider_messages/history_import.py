@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -34,6 +35,7 @@ from eventstore.provider_messages.batches import (
     in_batches,
     in_own_form,
 )
+from eventstore.provider_messages.compactions import HistoryPlaces
 from eventstore.provider_messages.history_messages import HistoryReader
 from eventstore.provider_messages.new_messages import (
     LastKnown,
@@ -105,6 +107,7 @@ class Import:
         self._sizes = sizes
         self._last = LastKnown()
         self._message_id: str | None = None  # of the last assistant message
+        self._stems: list[bytes] = []  # of the messages of the batches before
 
     def run(self, messages: Iterable[Any] | JsonObject) -> Imported:
         """Append the messages that the log does not hold yet."""
@@ -138,6 +141,7 @@ class Import:
         done.events += len(written)
         self._last = LastKnown(written[-1].version, batch[-1].stem) if written else last
         self._message_id = last_message_id(batch, self._message_id)
+        self._stems += (message.stem for message in batch)
 
     def _events(
         self, batch: Batch, known: int, state: ConversationState, look_up: LookUp
@@ -147,6 +151,9 @@ class Import:
         given = self._source.times[first : first + count]
         times = list(times_at_source(given, len(given)))
         times += [None] * (count - len(times))
+        stems = chain(self._stems, (message.stem for message in batch[:known]))
+        begins = not state.version and self._source.started is not None
+        places = HistoryPlaces(self._session, self._id, stems, state.version + begins)
         return events_of_new(
             batch[:known],
             self._marked(batch[known:]),
@@ -155,6 +162,7 @@ class Import:
             look_up,
             self._provider,
             self._message_id,
+            places,
         )
 
     def _marked(self, new: Batch) -> Batch:

@@ -20,6 +20,7 @@ from eventstore.domain.copies import copy_id
 from eventstore.domain.events import Event, MessageAdded, ToolPending
 from eventstore.errors import ImportConflict
 from eventstore.provider_messages.batches import Batch
+from eventstore.provider_messages.compactions import HistoryPlaces
 from eventstore.provider_messages.history_messages import HistoryMessage
 from eventstore.providers.model import ParsedMessage
 from eventstore.providers.to_events import Finding, Resumed, to_events
@@ -113,6 +114,7 @@ def events_of_new(
     look_up: LookUp,
     provider: str,
     message_id: str | None,
+    places: HistoryPlaces,
 ) -> NewEvents:
     """Return the events of `new` messages, which follow the `known` ones of their batch.
 
@@ -138,6 +140,9 @@ def events_of_new(
     for number, message in enumerate(new):
         if message.failed is not None:
             by_message[number].append(message.failed)
+        if message.compaction is not None:
+            by_message[number] += places.compacted(message.compaction, len(made.events), provider)
+        places.add(len(made.events))
         made.events += by_message[number]
         ids = event_ids_of(message.stem, len(by_message[number]))
         made.ids += map(copy_id, ids) if message.is_copy else ids

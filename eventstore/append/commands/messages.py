@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from eventstore.append.command import Command, IdentifiedEvents, PendingAppend
+from eventstore.append.compactions import check_places
 from eventstore.append.inputs import check_event, copied_event, has_no_turn, times_at_source
 from eventstore.append.last_turn import mint_call_id
 from eventstore.append.stored_once import event_id_of, stem_of_step, stored_once
 from eventstore.domain.arguments import check_version, event_ids_as_bytes
 from eventstore.domain.calls import FunctionCall, is_tool_name
-from eventstore.domain.events import Event, MessageAdded, Recorded, ToolPending
+from eventstore.domain.events import Event, HistoryCompacted, MessageAdded, Recorded, ToolPending
 from eventstore.domain.messages import ROLES, Part, as_parts
 
 if TYPE_CHECKING:
@@ -60,9 +61,12 @@ def _append(
     are_copies: Sequence[bool] = (),
 ) -> Command[list[Recorded]]:
     lacks_turn = any(map(has_no_turn, checked))
+    compacts = any(type(event) is HistoryCompacted for event in checked)
 
     def decide(state: ConversationState, _: LookUp) -> Sequence[Event]:
         numbered: Sequence[Event] = checked
+        if compacts:
+            check_places(checked, state.version)
         if lacks_turn:
             numbered = state.last_turn.numbered(checked, conversation_id, state.known)
         if times or are_copies:

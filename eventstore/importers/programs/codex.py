@@ -1,8 +1,9 @@
 """Rollouts of Codex CLI: a record a line, with the items of OpenAI Responses as payloads.
 
 A result has no mark of a failure: the exit code in it tells, or the text. Turns that were rolled
-back are shown to the model no more: they are a conversation of their own. What a fork or a
-sub-agent repeats of its parent is marked as copied.
+back are shown to the model no more: they are a conversation of their own. A history that was
+compacted continues with what took its place. What a fork or a sub-agent repeats of its parent is
+marked as copied.
 """
 
 from __future__ import annotations
@@ -13,15 +14,17 @@ from contextlib import suppress
 from pathlib import Path
 
 from eventstore.domain.json_types import JsonObject, JsonValue, is_json_object
+from eventstore.domain.messages import Opaque
 from eventstore.importers.programs.codex_copies import CopiedTurns, rollout_of, shared
 from eventstore.importers.reading.about import About
-from eventstore.importers.reading.dialogue import Dialogue, call_of
+from eventstore.importers.reading.dialogue import Dialogue, call_of, spoken
 from eventstore.importers.reading.file_format import FileContent, Unit
 from eventstore.importers.reading.json_lines import TextFile
-from eventstore.importers.reading.json_members import member, parsed, text, text_of
+from eventstore.importers.reading.json_members import member, objects, parsed, text, text_of
 from eventstore.importers.reading.problems import Problems, SourceError
 from eventstore.importers.reading.times import duration_of, time_of
 from eventstore.importers.reading.transcript import Transcript
+from eventstore.providers.model import ParsedCompaction, ParsedMessage
 from eventstore.providers.openai_responses.client_items import (
     asked,
     id_of_call,
@@ -48,6 +51,9 @@ _CONTEXT = re.compile(
     r"|user_shell_command)\b)"
 )
 """The beginning of a message that the program adds in the user's name."""
+_COMPACTIONS = frozenset({"compaction", "compaction_summary", "context_compaction"})
+_KEPT_CHARACTERS = 80_000
+"""Of what the user said; the program keeps 20,000 tokens, each of which it takes for 4 bytes."""
 _REJECTED = re.compile(r"\A(?:exec command )?(?:rejected|denied|aborted) by (?:the )?user")
 
 
@@ -120,7 +126,7 @@ class _Rollout:
         self.dialogue = Dialogue()
         self.rolled_back: list[Dialogue] = []
         self._copied = CopiedTurns()
-        self._turns: list[int] = []
+        self._turns: list[tuple[int, JsonObject]] = []  # where each begins, and with what words
         self._context: int | None = None
 
     def add(self, record: JsonObject) -> bool:
@@ -141,6 +147,8 @@ class _Rollout:
                 self._copied.begin(payload)
         elif kind == "response_item":
             self._add_item(payload, record)
+        elif kind == "compacted":
+            self._compact(payload, time_of(record.get("timestamp")))
         elif payload.get("type") == "thread_rolled_back":
             self._roll_back(payload.get("num_turns"))
         elif kind == "event_msg" and payload.get("type") == "mcp_tool_call_end":
@@ -189,7 +197,7 @@ class _Rollout:
             return
         if item.get("role") == "user" or item.get("type") == "agent_message":
             context = self._context if self._turns else None  # the first begins with the user
-            self._turns.append(context or len(self.dialogue))
+            self._turns.append((context or len(self.dialogue), item))
         self._context = None
 
     def _roll_back(self, count: JsonValue) -> None:
@@ -197,11 +205,47 @@ class _Rollout:
         if not isinstance(count, int) or count <= 0 or not self._turns:
             return
         first = max(len(self._turns) - count, 0)
-        start = self._turns[first]
+        start, _ = self._turns[first]
         del self._turns[first:]
         self._context = None
         if taken := self.dialogue.taken_from(start):
             self.rolled_back.append(taken)
+
+    def _compact(self, payload: JsonObject, time: int | None) -> None:
+        """Let the history continue with what took the place of it.
+
+        Older versions tell the summary alone. They keep what the user said last, and put what the
+        program says of itself before it.
+        """
+        is_whole = isinstance(payload.get("replacement_history"), list)
+        kept = objects(payload, "replacement_history") if is_whole else self._last_words()
+        messages = [message for item in kept for message in _standing(item)]
+        if not is_whole:
+            messages += spoken("user", payload.get("message"))
+        compaction = ParsedCompaction(tuple(messages), hides_system=is_whole)
+        self.dialogue.add(compaction, time)
+        self._turns, self._context = [], None
+
+    def _last_words(self) -> list[JsonObject]:
+        """Return what the user said, as far back as the program keeps it."""
+        kept: list[JsonObject] = []
+        left = _KEPT_CHARACTERS
+        for _, item in reversed(self._turns):
+            left -= len(text_of(item.get("content")))
+            if left < 0:
+                break
+            kept.append(item)
+        return kept[::-1]
+
+
+def _standing(item: JsonObject) -> Iterator[ParsedMessage]:
+    """Yield the message of an item that takes the place of a history."""
+    kind, role = text(item, "type"), text(item, "role")
+    if kind == "message":
+        known = role if role in ("assistant", "system", "developer") else "user"
+        yield from spoken(known, item.get("content"))
+    elif kind in _COMPACTIONS:
+        yield ParsedMessage("assistant", (Opaque("openai-responses", item),))
 
 
 def _read(path: Path) -> _Rollout:

@@ -24,7 +24,7 @@ from eventstore.importers.reading.dialogue import Dialogue
 from eventstore.importers.reading.json_members import member, text
 from eventstore.importers.reading.regular_files import fault_of
 from eventstore.importers.reading.times import time_of
-from eventstore.providers.model import ParsedItem, ParsedMessage
+from eventstore.providers.model import HistoryItem, ParsedMessage
 
 _THREAD = re.compile(r"\A[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z")
 _DAY_FOLDERS = 3  # sessions/YEAR/MONTH/DAY
@@ -103,6 +103,6 @@ def _leading(are: Iterator[bool]) -> int:
     return count
 
 
-def _said(item: ParsedItem) -> ParsedItem:
+def _said(item: HistoryItem) -> HistoryItem:
     """Return an item without what tells pieces of one message."""
     return replace(item, message_id=None) if isinstance(item, ParsedMessage) else item

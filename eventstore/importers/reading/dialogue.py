@@ -15,7 +15,13 @@ from eventstore.domain.messages import Text
 from eventstore.importers.reading.json_members import text_of
 from eventstore.importers.reading.transcript import Transcript
 from eventstore.providers.call_arguments import function_call
-from eventstore.providers.model import ParsedCall, ParsedItem, ParsedMessage, ParsedResult
+from eventstore.providers.model import (
+    HistoryItem,
+    ParsedCall,
+    ParsedCompaction,
+    ParsedMessage,
+    ParsedResult,
+)
 
 ERROR_TEXT = (
     r"\A\s*(?:[\w.]*(?:Error|Exception)\s*:|(?:ERROR|error)\b\s*:|Error\b"
@@ -36,7 +42,7 @@ class Dialogue:
     """
 
     def __init__(self) -> None:
-        self._items: list[ParsedItem] = []
+        self._items: list[HistoryItem] = []
         self._times: list[int | None] = []
         self._pieces = 0
         self._calls: set[str | None] = set()
@@ -48,14 +54,14 @@ class Dialogue:
     def __len__(self) -> int:
         return len(self._items)
 
-    def __iter__(self) -> Iterator[tuple[ParsedItem, int | None]]:
+    def __iter__(self) -> Iterator[tuple[HistoryItem, int | None]]:
         return zip(self._items, self._times, strict=True)
 
     def taken_from(self, start: int) -> Dialogue:
         """Take away the items from an index on; return them as a conversation of their own."""
         taken = Dialogue()
         for item, time in zip(self._items[start:], self._times[start:], strict=True):
-            taken.add(item, time)
+            taken.add(_moved_back(item, start), time)
         del self._items[start:], self._times[start:]
         self._calls -= taken._calls
         taken.copied, self.copied = max(self.copied - start, 0), min(self.copied, start)
@@ -68,11 +74,8 @@ class Dialogue:
     def say(self, role: str, content: JsonValue, time: int | None = None) -> None:
         """Add what a person or the system said; nothing where it is empty, or spaces alone."""
         self._pieces += 1
-        said = text_of(content)
-        if said.strip():
-            parts = (Text(said),)
-            known = _ROLES.get(role, "user")
-            self._add(ParsedMessage(known, parts, well_formed=True), time)
+        for message in spoken(_ROLES.get(role, "user"), content):
+            self._add(message, time)
 
     def reply(
         self,
@@ -143,16 +146,31 @@ class Dialogue:
             copied=self.copied,
         )
 
-    def add(self, item: ParsedItem, time: int | None = None) -> None:
-        """Add an item as it is."""
+    def add(self, item: HistoryItem, time: int | None = None) -> None:
+        """Add an item as it is; a compaction counts the items so far, with other compactions."""
         if isinstance(item, ParsedMessage):
             self._calls.update(call.id for call in item.calls)
         self._pieces += 1
         self._add(item, time)
 
-    def _add(self, item: ParsedItem, time: int | None) -> None:
+    def _add(self, item: HistoryItem, time: int | None) -> None:
         self._items.append(item)
         self._times.append(time)
+
+
+def spoken(role: str, content: JsonValue) -> Iterator[ParsedMessage]:
+    """Yield a message of text; none where it is empty, or spaces alone."""
+    words = text_of(content)
+    if words.strip():
+        yield ParsedMessage(role, (Text(words),), well_formed=True)
+
+
+def _moved_back(item: HistoryItem, places: int) -> HistoryItem:
+    """Return an item of a conversation that begins so many places later."""
+    if not isinstance(item, ParsedCompaction):
+        return item
+    end = None if item.end is None else max(item.end - places, 0)
+    return replace(item, first=max(item.first - places, 0), end=end)
 
 
 def call_of(call_id: object, name: object, arguments: JsonValue) -> ParsedCall:
