@@ -129,7 +129,7 @@ def qwen_end(call_id: str, **end: Any) -> dict[str, Any]:
 def test_a_call_of_qwen_that_was_refused_is_rejected(importer: Importer) -> None:
     """By a person or a rule; one that was stopped while it ran has no known end."""
     calls = [{"functionCall": {"id": name, "name": "shell", "args": {}}} for name in "abcd"]
-    ends = [
+    ends: list[dict[str, Any]] = [
         qwen_end("a", status="cancelled", executionStatus="not_started"),
         qwen_end("b", status="error", errorType="execution_denied"),
         qwen_end("c", status="cancelled", executionStatus="cancelled"),
@@ -366,7 +366,7 @@ def test_a_text_right_after_its_call_is_its_result(importer: Importer) -> None:
 
 def test_a_result_that_is_a_block_ends_its_call(importer: Importer) -> None:
     """With other providers; the error is marked, or stands at the beginning."""
-    ends = [
+    ends: list[dict[str, Any]] = [
         {"is_error": True, "content": "gone"},
         {"content": [cline_text("The tool execution failed with the following error: x")]},
         {"content": "Command execution was not successful, inspect it.\nExit code: 1"},
