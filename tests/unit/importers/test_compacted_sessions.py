@@ -167,3 +167,40 @@ def test_the_trigger_of_a_condensation_is_named(importer: Importer) -> None:
     (event,) = [r.event for r in chat.events() if isinstance(r.event, HistoryCompacted)]
     assert (event.after, event.until, event.trigger) == (1, 2, "condensation")
     assert event.messages[0].parts == (Text("SUMMARY"),)
+
+
+# pydantic-ai
+
+
+def asked(words: str) -> dict[str, Any]:
+    """Return a request with the words of the user."""
+    return {"kind": "request", "parts": [{"part_kind": "user-prompt", "content": words}]}
+
+
+def answered(*parts: dict[str, Any]) -> dict[str, Any]:
+    """Return a response."""
+    return {"kind": "response", "parts": [*parts, {"part_kind": "text", "content": "answer"}]}
+
+
+def test_pydantic_ai_continues_with_a_summary(importer: Importer) -> None:
+    """A provider's stands in a response, an application's in a request."""
+    part = {"part_kind": "compaction", "content": "SUMMARY", "provider_name": "anthropic"}
+    importer.document("one.json", [asked("one"), answered(part), asked("two")])
+    assert shown(importer) == ["SUMMARY", "answer", "two"]
+    own = {"kind": "request", "parts": [{"part_kind": "compaction", "content": "OWN"}]}
+    importer.document("two.json", [asked("one"), answered(), own, asked("two")])
+    assert shown(importer, 1) == ["OWN", "two"]
+
+
+def test_pydantic_ai_keeps_the_past_beside_a_summary_that_others_cannot_read(
+    importer: Importer,
+) -> None:
+    """It goes back to its provider; another one is told of it, and has what was before."""
+    details = {"encrypted_content": "gAAAA"}
+    part = {"part_kind": "compaction", "id": "cmp_1", "provider_details": details}
+    importer.document("m.json", [asked("one"), answered(part), asked("two")])
+    item = {"type": "compaction", "id": "cmp_1", "encrypted_content": "gAAAA"}
+    assert item in rendered(importer, "openai-responses")
+    others = str(rendered(importer, "anthropic"))
+    assert "one" in others
+    assert "Only openai-responses can read it" in others
