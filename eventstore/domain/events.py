@@ -15,6 +15,7 @@ from typing import Any, ClassVar, get_args
 import msgspec
 
 from eventstore.domain.calls import FunctionCall, FunctionResponse
+from eventstore.domain.copies import is_copy_id
 from eventstore.domain.detached import ArchiveEvent
 from eventstore.domain.failure import Failure
 from eventstore.domain.messages import Part
@@ -498,3 +499,11 @@ class Recorded(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     def time(self) -> int:
         """Time at the event's source where that is known, otherwise the time of its recording."""
         return self.recorded_at if self.occurred_at is None else self.occurred_at
+
+    @property
+    def is_copy(self) -> bool:
+        """Whether it happened in another conversation, from which this one has it.
+
+        Of a fork these are the events up to the fork, and those that close its open calls.
+        """
+        return is_copy_id(self.event_id)

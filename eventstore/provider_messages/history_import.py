@@ -8,6 +8,8 @@ An import may be repeated:
 3. The same messages again add nothing, and a longer list adds its tail. Two imports at a time, or
    one that was killed and is repeated, store nothing twice.
 4. A conversation that continues with other messages is refused (`ImportConflict`).
+5. The events of a copied message are copies (`Recorded.is_copy`). It is known again, however it was
+   stored: as a copy, or as the conversation's own.
 """
 
 from __future__ import annotations
@@ -43,6 +45,7 @@ from eventstore.provider_messages.new_messages import (
     known_messages,
     last_message_id,
 )
+from eventstore.provider_messages.told_elsewhere import Find, told_elsewhere
 from eventstore.providers.adapter_protocol import ResultTest
 from eventstore.providers.detection import listed
 from eventstore.providers.registry import list_key
@@ -55,7 +58,8 @@ _encode = msgspec.json.Encoder(order="deterministic").encode
 class ImportSource(msgspec.Struct, frozen=True, kw_only=True):
     """What an import knows of its messages besides themselves; see `Conversation.import_messages`.
 
-    `times` may grow while the messages are taken.
+    `times` may grow while the messages are taken. With `find`, messages that another conversation
+    has are copies; see `told_elsewhere`.
     """
 
     is_error: ResultTest | None = None
@@ -63,6 +67,7 @@ class ImportSource(msgspec.Struct, frozen=True, kw_only=True):
     error_pattern: str | re.Pattern[str] | None = None
     started: RunStarted | None = None
     times: Sequence[int | None] = ()
+    find: Find | None = None
 
 
 class Imported(msgspec.Struct):
@@ -151,7 +156,7 @@ class Import:
         places = HistoryPlaces(self._session, self._id, stems, state.version + begins)
         return events_of_new(
             batch[:known],
-            batch[known:],
+            self._marked(batch[known:]),
             times,
             state,
             look_up,
@@ -159,6 +164,17 @@ class Import:
             self._message_id,
             places,
         )
+
+    def _marked(self, new: Batch) -> Batch:
+        """Return messages, those as copies that another conversation has."""
+        find = self._source.find
+        if find is None or not new or new[-1].is_copy:
+            return new
+        copied = told_elsewhere(new, self._id, self._session, find)
+        return [
+            msgspec.structs.replace(each, is_copy=True) if each.stem in copied else each
+            for each in new
+        ]
 
     def _begin(self, new: NewEvents) -> None:
         """Let a new conversation begin with the run that its source names."""

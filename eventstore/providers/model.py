@@ -105,6 +105,12 @@ HistoryItem: TypeAlias = ParsedItem | ParsedCompaction
 """What a source gives that is no provider's messages."""
 
 
+class CopiedMessage(msgspec.Struct, frozen=True, gc=False):
+    """A message of a history, in whichever form, that happened in another conversation."""
+
+    message: object
+
+
 def parts_beyond_text(parts: tuple[Part, ...]) -> tuple[Part, ...]:
     """Return the parts of a result that shows more than text; of any other, nothing."""
     return () if all(isinstance(part, Text) for part in parts) else parts

@@ -40,9 +40,16 @@ def append(
     return _append(conversation_id, checked, expected_version, ids, times)
 
 
-def append_copies(conversation_id: str, events: Sequence[Event]) -> Command[list[Recorded]]:
-    """Append events of another conversation to a new one: also the records of redactions."""
-    return _append(conversation_id, tuple(map(copied_event, events)), 0)
+def append_copies(
+    conversation_id: str, events: Sequence[Event], own: int
+) -> Command[list[Recorded]]:
+    """Append events of another conversation to a new one: also the records of redactions.
+
+    The one at the index `own` is the new one's own.
+    """
+    copies = tuple(map(copied_event, events))
+    are_copies = [index != own for index in range(len(copies))]
+    return _append(conversation_id, copies, 0, are_copies=are_copies)
 
 
 def _append(
@@ -51,6 +58,7 @@ def _append(
     expected_version: int | None,
     ids: Sequence[bytes] = (),
     times: Sequence[int | None] = (),
+    are_copies: Sequence[bool] = (),
 ) -> Command[list[Recorded]]:
     lacks_turn = any(map(has_no_turn, checked))
     compacts = any(type(event) is HistoryCompacted for event in checked)
@@ -61,7 +69,9 @@ def _append(
             check_places(checked, state.version)
         if lacks_turn:
             numbered = state.last_turn.numbered(checked, conversation_id, state.known)
-        return IdentifiedEvents(numbered, times=times) if times else numbered
+        if times or are_copies:
+            return IdentifiedEvents(numbered, times=times, are_copies=are_copies)
+        return numbered
 
     def result(done: PendingAppend) -> list[Recorded]:
         return _recorded_under(done, ids)

@@ -15,7 +15,8 @@ from typing import TypeGuard
 import msgspec
 
 from eventstore.domain.json_types import JsonObject, is_json_list, is_json_object
-from eventstore.importers.programs.claude_code_paths import SessionPath, told_on
+from eventstore.importers.programs.claude_code_paths import SessionPath, place_of, told_on
+from eventstore.importers.programs.qwen_code import is_record as is_record_of_qwen
 from eventstore.importers.reading.about import About
 from eventstore.importers.reading.file_format import FileContent, Unit
 from eventstore.importers.reading.json_lines import decode
@@ -24,6 +25,7 @@ from eventstore.importers.reading.problems import Problems
 from eventstore.importers.reading.regular_files import fault_of
 from eventstore.importers.reading.times import time_of
 from eventstore.importers.reading.transcript import Transcript
+from eventstore.providers.model import CopiedMessage
 
 _MAX_META_BYTES = 1024 * 1024
 
@@ -33,6 +35,8 @@ _canonical = msgspec.json.Encoder(order="deterministic").encode
 def is_record(value: object) -> TypeGuard[JsonObject]:
     """Return whether a value is a record of a session log."""
     if not is_json_object(value) or not isinstance(value.get("type"), str):
+        return False
+    if is_record_of_qwen(value):  # with the same members around another message
         return False
     if value["type"] in ("user", "assistant"):
         return isinstance(value.get("message"), dict) and ("sessionId" in value or "uuid" in value)
@@ -74,9 +78,16 @@ class _Chain:
         self.blocks: dict[str, set[bytes]] = {}  # message id to its content blocks so far
         self.side_chains = 0
         self.path = SessionPath()
+        self.copied = 0
+        self.origin: str | None = None
+        self._calls: dict[tuple[str, str], JsonObject] = {}  # by message id and call id
 
     def add(self, record: JsonObject, message: JsonObject) -> None:
         """Add a message, with the time of its record."""
+        origin = record.get("forkedFrom")
+        if self.copied == len(self.messages) and is_json_object(origin):
+            self.copied += 1
+            self.origin = self.origin or _text(origin, "sessionId") or None
         self.path.add(record, len(self.messages))
         self.messages.append(message)
         self.times.append(time_of(record.get("timestamp")))
@@ -85,16 +96,43 @@ class _Chain:
         """Yield the conversation, and the branches of it that were abandoned."""
         paths = self.path.paths()
         for number, path in enumerate(paths):
-            transcript = Transcript(conversation_id, "anthropic", self.messages, times=self.times)
-            if path != [*range(len(self.messages))]:
-                told, transcript.times = told_on(path, self.messages, self.times)
-                transcript.messages = told
+            told, times = told_on(path, self.messages, self.times)
+            repeated = [each for each in path if place_of(each) < self.copied]
+            transcript = Transcript(
+                conversation_id,
+                "anthropic",
+                told,
+                None if self.parent else self.origin,
+                times=times,
+                copied=len(told_on(repeated, self.messages, self.times)[0]),
+                may_repeat=True,
+            )
             if number:
                 transcript.id = f"{conversation_id}/rolled-back-{number}"
                 transcript.parent_id = conversation_id
             elif len(paths) > 1:  # an earlier import may have had what was taken back
                 transcript.part_id = f"{conversation_id}/rewound-{len(paths) - 1}"
             yield transcript
+
+    def keep_calls(self, key: str, blocks: Iterable[object]) -> None:
+        """Keep the calls of a message, which may be written again."""
+        for block in blocks:
+            if is_json_object(block) and block.get("type") == "tool_use":
+                self._calls[key, str(block.get("id"))] = block
+
+    def has_grown(self, key: str, block: object) -> bool:
+        """Return whether a block is a call that the message has, after putting it in its place.
+
+        Some programs write a message again as it grows: the last has the arguments whole.
+        """
+        if not is_json_object(block) or block.get("type") != "tool_use":
+            return False
+        known = self._calls.get((key, str(block.get("id"))))
+        if known is None or known == block:
+            return False
+        known.clear()
+        known.update(block)
+        return True
 
 
 class SessionLog:
@@ -177,6 +215,7 @@ class SessionLog:
             return
         known = chain.blocks.setdefault(key, set())
         blocks = content if is_json_list(content) else [content]
+        blocks = [each for each in blocks if not chain.has_grown(key, each)]
         keyed = [(_canonical_key(block), block) for block in blocks]
         new = [block for block_key, block in keyed if block_key not in known]
         known.update(block_key for block_key, _ in keyed)
@@ -185,6 +224,7 @@ class SessionLog:
         if new:
             remaining = new if isinstance(content, list) else content
             chain.add(record, {"role": "assistant", "id": key, "content": remaining})
+            chain.keep_calls(key, new)
         else:
             chain.path.add(record, None)
 
@@ -254,7 +294,8 @@ class _AgentCall(msgspec.Struct, frozen=True):
 
 def _agent_calls(transcript: Transcript) -> Iterator[_AgentCall]:
     """Yield the calls that start a sub-agent."""
-    for message in transcript.messages:
+    for told in transcript.messages:
+        message = told.message if isinstance(told, CopiedMessage) else told
         content = message["content"] if is_json_object(message) else None
         for block in content if is_json_list(content) else ():
             if is_json_object(block) and block.get("type") == "tool_use":

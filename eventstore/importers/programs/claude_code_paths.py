@@ -162,6 +162,11 @@ class SessionPath:
         return step
 
 
+def place_of(each: int | Boundary) -> int:
+    """Return the place of a message among those of the session, or of a boundary's summary."""
+    return each if isinstance(each, int) else each.summary[0]
+
+
 def told_on(
     path: Sequence[int | Boundary], messages: Sequence[JsonObject], times: Sequence[int | None]
 ) -> tuple[list[JsonObject | ParsedCompaction], list[int | None]]:
@@ -223,9 +228,9 @@ def _is_result(record: JsonObject) -> bool:
 
 def _in_order(way: Sequence[_Step]) -> list[int | Boundary]:
     """Return what stands in the steps of a way, in the order of the file."""
-    placed: list[tuple[int, int | Boundary]] = []
+    placed: list[int | Boundary] = []
     for step in way:
-        placed += [(place, place) for place in step.places]
+        placed += step.places
         if step.boundary is not None and step.boundary.summary:
-            placed.append((step.boundary.summary[0], step.boundary))
-    return [each for _, each in sorted(placed, key=lambda pair: pair[0])]
+            placed.append(step.boundary)
+    return sorted(placed, key=place_of)

@@ -2,20 +2,26 @@
 
 A result has no mark of a failure: the exit code in it tells, or the text. Turns that were rolled
 back are shown to the model no more: they are a conversation of their own. A history that was
-compacted continues with what took its place.
+compacted continues with what took its place. What a fork or a sub-agent repeats of its parent is
+marked as copied.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
 
 from eventstore.domain.json_types import JsonObject, JsonValue, is_json_object
 from eventstore.domain.messages import Opaque
+from eventstore.importers.programs.codex_copies import CopiedTurns, rollout_of, shared
 from eventstore.importers.reading.about import About
 from eventstore.importers.reading.dialogue import Dialogue, call_of, spoken
 from eventstore.importers.reading.file_format import FileContent, Unit
+from eventstore.importers.reading.json_lines import TextFile
 from eventstore.importers.reading.json_members import member, objects, parsed, text, text_of
+from eventstore.importers.reading.problems import Problems, SourceError
 from eventstore.importers.reading.times import duration_of, time_of
 from eventstore.importers.reading.transcript import Transcript
 from eventstore.providers.model import ParsedCompaction, ParsedMessage
@@ -76,6 +82,7 @@ class CodexRollouts:
         for number, value in content.values:
             if not isinstance(value, dict) or not rollout.add(value):
                 content.report("not a record of a rollout", number)
+        rollout.finish(content.path)
         name = content.name or rollout.session or content.stem
         parent = rollout.parent
         _, is_segment, segment = content.file_stem.partition(f"{rollout.session}_")
@@ -118,6 +125,7 @@ class _Rollout:
         self.continues = False
         self.dialogue = Dialogue()
         self.rolled_back: list[Dialogue] = []
+        self._copied = CopiedTurns()
         self._turns: list[tuple[int, JsonObject]] = []  # where each begins, and with what words
         self._context: int | None = None
 
@@ -127,11 +135,16 @@ class _Rollout:
         if not isinstance(payload, dict):
             return self._add_old(record)
         kind = record.get("type")
+        if self._copied.ends_with(payload):
+            self._mark_copies(len(self.dialogue))
         if kind == "session_meta":
-            if not self.session:  # a fork repeats its parent's records, with their header
+            if self.session:  # a fork repeats its parent's records, with their header
+                self._copied.are_there = self.parent is not None
+            else:
                 self.session = text(payload, "id", "session_id")
                 self.parent = _parent(payload)
                 self.continues = record.get("ordinal") not in (None, 0)
+                self._copied.begin(payload)
         elif kind == "response_item":
             self._add_item(payload, record)
         elif kind == "compacted":
@@ -141,6 +154,25 @@ class _Rollout:
         elif kind == "event_msg" and payload.get("type") == "mcp_tool_call_end":
             _add_mcp_call(self.dialogue, payload, time_of(record.get("timestamp")))
         return True
+
+    def finish(self, path: Path | None) -> None:
+        """Mark the copies where no turn of its own tells; the rollout lies at `path`."""
+        if not self._copied.are_there or self._copied.are_over:
+            return
+        if self._copied.are_named:
+            self._mark_copies(len(self.dialogue))
+            return
+        count = self._copied.before_the_thread(self.dialogue)
+        if not count and path is not None and (found := rollout_of(self.parent or "", path)):
+            with suppress(SourceError):  # it is empty, or no text
+                count = shared(self.dialogue, _read(found).dialogue)
+        self.dialogue.copied = count
+
+    def _mark_copies(self, count: int) -> None:
+        """Mark the first items as copies, and all that was rolled back before."""
+        self.dialogue.copied = count
+        for each in self.rolled_back:
+            each.copied = len(each)
 
     def _add_old(self, line: JsonObject) -> bool:
         """Take in a line of the first versions; return whether it is one."""
@@ -214,6 +246,15 @@ def _standing(item: JsonObject) -> Iterator[ParsedMessage]:
         yield from spoken(known, item.get("content"))
     elif kind in _COMPACTIONS:
         yield ParsedMessage("assistant", (Opaque("openai-responses", item),))
+
+
+def _read(path: Path) -> _Rollout:
+    """Return the rollout at a path, as far as it can be read."""
+    rollout = _Rollout()
+    for _, value in TextFile(path, Problems()).values():
+        if isinstance(value, dict):
+            rollout.add(value)
+    return rollout
 
 
 def _is_context(item: JsonObject) -> bool:

@@ -36,19 +36,26 @@ _ROLES = {"system": "system", "developer": "developer", "human": "user", "user":
 
 
 class Dialogue:
-    """The items of a conversation so far, with their times."""
+    """The items of a conversation so far, with their times.
+
+    The first `copied` ones happened in another conversation; see `Transcript`.
+    """
 
     def __init__(self) -> None:
         self._items: list[HistoryItem] = []
         self._times: list[int | None] = []
         self._pieces = 0
         self._calls: set[str | None] = set()
+        self.copied = 0
 
     def __bool__(self) -> bool:
         return bool(self._items)
 
     def __len__(self) -> int:
         return len(self._items)
+
+    def __iter__(self) -> Iterator[tuple[HistoryItem, int | None]]:
+        return zip(self._items, self._times, strict=True)
 
     def taken_from(self, start: int) -> Dialogue:
         """Take away the items from an index on; return them as a conversation of their own."""
@@ -57,6 +64,7 @@ class Dialogue:
             taken.add(_moved_back(item, start), time)
         del self._items[start:], self._times[start:]
         self._calls -= taken._calls
+        taken.copied, self.copied = max(self.copied - start, 0), min(self.copied, start)
         return taken
 
     def has_call(self, call_id: str) -> bool:
@@ -135,6 +143,7 @@ class Dialogue:
             parent_id=parent_id,
             times=self._times,
             error_pattern=error_pattern,
+            copied=self.copied,
         )
 
     def add(self, item: HistoryItem, time: int | None = None) -> None:

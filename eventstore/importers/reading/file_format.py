@@ -54,6 +54,11 @@ class FileContent:
         """What a conversation without a name of its own is named for."""
         return self.name or self.file_stem
 
+    @property
+    def folders(self) -> tuple[str, ...]:
+        """The names of the folders that the file is in, the nearest first."""
+        return () if self.path is None else tuple(each.name for each in self.path.resolve().parents)
+
     def report(self, what: str, number: int) -> None:
         """Report a problem with a value."""
         if self.unit == "line":
