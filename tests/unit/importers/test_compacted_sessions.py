@@ -204,3 +204,60 @@ def test_pydantic_ai_keeps_the_past_beside_a_summary_that_others_cannot_read(
     others = str(rendered(importer, "anthropic"))
     assert "one" in others
     assert "Only openai-responses can read it" in others
+
+
+# Gemini CLI: forms of 0.61.0
+
+
+def gemini(number: str, role: str, words: str, *calls: str) -> dict[str, Any]:
+    """Return a message of a session; its calls have run."""
+    made = [
+        {"id": call, "name": "ls", "args": {}, "status": "success", "resultDisplay": f"{call} ran"}
+        for call in calls
+    ]
+    message = {"id": number, "type": role, "content": [{"text": words}]}
+    return {**message, "toolCalls": made} if made else message
+
+
+SESSION = {"sessionId": "s", "projectHash": "p", "kind": "main"}
+SPOKEN = [gemini("1", "user", "one"), gemini("2", "gemini", "looks", "c1")]
+SPOKEN += [gemini("3", "user", "kept"), gemini("4", "gemini", "looks again", "c2")]
+SNAPSHOT = "<state_snapshot>SUMMARY</state_snapshot>"
+
+
+def again(number: str, role: str, **part: Any) -> dict[str, Any]:
+    """Return a message of the history as the program tells it again: under another id."""
+    return {"id": number, "type": role, "content": [part]}
+
+
+COMPRESSED = [
+    again("a", "user", text=SNAPSHOT),
+    again("b", "gemini", text="Got it."),
+    again("c", "user", text="kept"),
+    again("d", "gemini", functionCall={"id": "c2", "name": "ls"}),
+    again("e", "user", functionResponse={"id": "c2", "name": "ls"}),
+]
+
+
+def test_gemini_continues_with_a_snapshot_and_what_was_said_last(importer: Importer) -> None:
+    """What follows the summary is known again by its words and its calls."""
+    told = {"$set": {"messages": COMPRESSED}}
+    importer.lines("s.jsonl", SESSION, *SPOKEN, told, gemini("5", "user", "two"))
+    kept = ["kept", "looks again", "c2 ran"]
+    assert importer.ids == ["s"]
+    assert shown(importer) == [SNAPSHOT, "Got it.", *kept, "two"]
+    assert ("gemini", "looks") not in importer.said()
+    assert ("assistant", "looks") in importer.said()
+
+
+def test_gemini_takes_back_what_came_after_a_compression(importer: Importer) -> None:
+    """By a history that is told again, and by a record that names what to go back to."""
+    told = {"$set": {"messages": COMPRESSED}}
+    gone = gemini("6", "gemini", "gone", "c3")
+    for number, back in enumerate([told, {"$rewindTo": "5"}, {"$rewindTo": "c"}]):
+        header = {**SESSION, "sessionId": f"s{number}"}
+        lines = [header, *SPOKEN, told, gemini("5", "user", "gone too"), gone, back]
+        importer.lines(f"s{number}.jsonl", *lines, gemini("7", "user", "two"))
+        assert shown(importer, 2 * number)[-2:] == ["c2 ran", "two"]
+        assert shown(importer, 2 * number)[0] == SNAPSHOT
+        assert shown(importer, 2 * number + 1) == ["gone too", "gone", "c3 ran"]
