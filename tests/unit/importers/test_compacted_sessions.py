@@ -211,7 +211,7 @@ def test_pydantic_ai_keeps_the_past_beside_a_summary_that_others_cannot_read(
 
 def gemini(number: str, role: str, words: str, *calls: str) -> dict[str, Any]:
     """Return a message of a session; its calls have run."""
-    made = [
+    made: list[dict[str, Any]] = [
         {"id": call, "name": "ls", "args": {}, "status": "success", "resultDisplay": f"{call} ran"}
         for call in calls
     ]
@@ -220,8 +220,12 @@ def gemini(number: str, role: str, words: str, *calls: str) -> dict[str, Any]:
 
 
 SESSION = {"sessionId": "s", "projectHash": "p", "kind": "main"}
-SPOKEN = [gemini("1", "user", "one"), gemini("2", "gemini", "looks", "c1")]
-SPOKEN += [gemini("3", "user", "kept"), gemini("4", "gemini", "looks again", "c2")]
+SPOKEN = [
+    gemini("1", "user", "one"),
+    gemini("2", "gemini", "looks", "c1"),
+    gemini("3", "user", "kept"),
+    gemini("4", "gemini", "looks again", "c2"),
+]
 SNAPSHOT = "<state_snapshot>SUMMARY</state_snapshot>"
 
 
