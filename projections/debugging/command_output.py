@@ -26,6 +26,9 @@ _SHOWS_TEXT = re.compile(
     r"sed|sort|tail|tee|tree|type|uniq|wc|git (?:-\S+ )*(?:diff|log|show|blame|grep|status))\b"
 )
 
+_PARTS = re.compile(r"&&|;|\n")
+_OTHERS = re.compile(r"&&|\|\||;|\n")
+
 _FAILED = re.compile(
     r"^(?:/\S*/)?(?:ba|da|k|z)?sh: (?:line )?(?:\d+: )?.{1,120}: (?:command )?not found\b"
     r"|^.{1,80}: command not found\b"
@@ -48,7 +51,7 @@ _SOUND_END = re.compile(
 
 def says_failure(output: str, call: FunctionCall) -> bool:
     """Return whether the output of a call that ran a command ends with a failure."""
-    command = _command_of(call)
+    command = command_of(call)
     if command is None:
         return False
     lines = [line for line in output[-_TAIL_CHARACTERS:].splitlines() if line.strip()]
@@ -62,19 +65,28 @@ def says_failure(output: str, call: FunctionCall) -> bool:
     return _FAILED.search("\n".join(lines[-_LAST_LINES:])) is not None
 
 
-def _command_of(call: FunctionCall) -> str | None:
+def command_of(call: FunctionCall) -> str | None:
     """Return the command that a call runs; empty if it is not known, None if it runs none."""
     arguments = call.arguments
     given = arguments if is_json_object(arguments) else {}
     for name in _ARGUMENTS:
         value = given.get(name)
         if isinstance(value, str):
+            if "path" in given and value.isidentifier():
+                return None  # an editor's own command, such as `view`
             return value.strip()
         if is_json_list(value):
-            return " ".join(map(str, value)).strip()
+            words = [str(word) for word in value]
+            inner = words[2:] if words[1:2] in (["-c"], ["-lc"]) else words
+            return " ".join(inner).strip()
     return "" if _TOOL.search(call.name) else None
 
 
 def _shows_text(command: str) -> bool:
     """Return whether the last command of a line only shows text."""
-    return _SHOWS_TEXT.match(re.split(r"&&|;|\n", command)[-1].strip()) is not None
+    return _SHOWS_TEXT.match(_PARTS.split(command)[-1].strip()) is not None
+
+
+def parts_of(command: str) -> list[str]:
+    """Return the commands of a line, one after the other; a pipe is one command."""
+    return [part.strip() for part in _OTHERS.split(command) if part.strip()]

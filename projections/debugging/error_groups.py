@@ -85,6 +85,10 @@ class ErrorGroup(msgspec.Struct, gc=False):
         """The last of them."""
         return self.errors[-1]
 
+    def line_of(self, error: CallError) -> str:
+        """Return the error line of one of them, with its own numbers."""
+        return self.line if error is self.last else error_line(error.text)
+
 
 def group_errors(facts: LogFacts) -> list[ErrorGroup]:
     """Return the errors of a log by their error lines, in the order of the last of each group."""

@@ -11,13 +11,15 @@ from shlex import quote
 
 import msgspec
 
-from eventstore import MessageAdded, Recorded, RunEnded, RunStarted, ToolPending
+from eventstore import MessageAdded, Recorded, RunStarted, ToolPending
 from eventstore.domain.one_line import one_line
 from projections.current_tools import CurrentTools
 from projections.debugging.call_facts import CallFacts, LogFacts
 from projections.debugging.error_groups import ErrorGroup, group_errors
 from projections.debugging.loops import loop_text
-from projections.debugging.suspects import Cause, Suspects
+from projections.debugging.rules.evidence import Cause, Evidence
+from projections.debugging.run_end import finishes
+from projections.debugging.suspects import suspects
 from projections.formatting import NotebookText, plural, usage_text, utc_text
 from projections.repeats.projection import Finding, Repeats
 
@@ -145,7 +147,7 @@ def why(events: Iterable[Recorded]) -> Diagnosis:
     damage = CurrentTools().extend(events).anomalies
     loops = _loops(events, facts)
     groups = group_errors(facts)
-    causes = tuple(Suspects(facts, groups, loops, damage).ranked())
+    causes = tuple(suspects(Evidence(facts, groups, loops, damage)))
     conversation_id = events[0].conversation_id if events else ""
     look_at = causes[0].version if causes else None
     return Diagnosis(
@@ -188,11 +190,14 @@ def _loops(events: Sequence[Recorded], facts: LogFacts) -> list[Finding]:
 
 
 def _ended(facts: LogFacts, damaged: int) -> str:
-    last = facts.last_said
-    if last is None:
+    if facts.last_said is None:
         return "the log is empty"
-    opened = [call for call in facts.calls.values() if call.is_open]
-    text = _end_of_run(facts, last)
+    opened = [
+        call
+        for call in facts.calls.values()
+        if call.is_open and not (call.imported and finishes(call.call))
+    ]
+    text = facts.end.text + _copied_from(facts)
     if opened:
         first, latest = opened[0], opened[-1]
         since = f"since version {first.version}"
@@ -212,29 +217,14 @@ def _ended(facts: LogFacts, damaged: int) -> str:
     return text
 
 
-def _end_of_run(facts: LogFacts, last: Recorded) -> str:
-    ended = facts.ended
-    event = ended.event if ended is not None else None
-    if ended is not None and isinstance(event, RunEnded):
-        text = f"the run ended at version {ended.version}: {event.reason}"
-        if event.failure is not None:
-            text += f" ({event.failure.kind})"
-    elif isinstance(last.event, MessageAdded) and last.event.role == "assistant":
-        text = f"the assistant answered at version {last.version}"
-    else:
-        text = f"the log just stops at version {last.version} ({_what(last)})"
+def _copied_from(facts: LogFacts) -> str:
     started = facts.started[-1].event if facts.started else None
-    if isinstance(started, RunStarted) and started.forked_at is not None:
-        text += f"; a copy of {started.parent_conversation_id} from version {started.forked_at} on"
-    elif isinstance(started, RunStarted) and started.parent_conversation_id:
-        text += f"; a sub-agent of {started.parent_conversation_id}"
-        text += f", call {started.parent_call_id}" if started.parent_call_id else ""
-    return text
-
-
-def _what(last: Recorded) -> str:
-    event = last.event
-    return f"a message of role {event.role}" if isinstance(event, MessageAdded) else event.tag
+    if not isinstance(started, RunStarted) or not started.parent_conversation_id:
+        return ""
+    if started.forked_at is not None:
+        return f"; a copy of {started.parent_conversation_id} from version {started.forked_at} on"
+    call = f", call {started.parent_call_id}" if started.parent_call_id else ""
+    return f"; a sub-agent of {started.parent_conversation_id}{call}"
 
 
 def _failure_of(groups: list[ErrorGroup]) -> ErrorPlace | None:

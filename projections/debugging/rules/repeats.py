@@ -1,0 +1,114 @@
+"""Rules about calls that come again: in a loop, with other answers, or after a compaction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+from projections.debugging.call_facts import CallFacts
+from projections.debugging.error_line import error_line
+from projections.debugging.loops import loop_span, loop_text, loop_weight
+from projections.debugging.rules.commands import changes_nothing, runs_tests
+from projections.debugging.rules.evidence import Cause, Evidence, cause, shown
+from projections.repeats.projection import Repeat
+
+_MIN_REPEATED = 2
+
+
+def loop(e: Evidence, weight: int) -> Iterator[Cause]:
+    """Yield the calls repeated with the same arguments, and the cycles."""
+    for found in e.loops:
+        first, last = loop_span(found)
+        name = found.call.name if isinstance(found, Repeat) else found.calls[0].name
+        text = f"a loop: {loop_text(found)}"
+        heavy = min(loop_weight(found), weight)
+        yield Cause("loop", first, (first, last), text, heavy, None, name)
+
+
+def flaky(e: Evidence, weight: int) -> Iterator[Cause]:
+    """Yield the calls that pass and fail by turns, with nothing changed between."""
+    for calls in _made_again(e):
+        turns = [
+            (before, after)
+            for before, after in pairwise(calls)
+            if before.is_error != after.is_error
+        ]
+        idle = [turn for turn in turns if _nothing_changed(e, *turn)]
+        fell = [after for before, after in idle if after.is_error]
+        if not idle or not (fell or len(turns) > 1):
+            continue
+        before, after = idle[0]
+        bad = next(call for call in calls if call.is_error)
+        failures = sum(call.is_error for call in calls)
+        text = (
+            f"{shown(before)} is flaky: it {'failed' if before.is_error else 'passed'} at version "
+        )
+        text += f"{before.ended} and {'failed' if after.is_error else 'passed'} at {after.ended}, "
+        text += f"with nothing changed between; {failures:,} of {len(calls):,} failed: "
+        text += error_line(bad.errors[-1].text, 80)
+        text += f" (asked for at version {before.version})"
+        versions = {v for call in calls for v in (call.version, call.ended)}
+        heavy = e.of_last_turn(before.ended, weight)
+        yield cause("flaky", before.ended, text, heavy, versions=versions, call=before)
+
+
+def passed_by_chance(e: Evidence, weight: int) -> Iterator[Cause]:
+    """Yield the tests that failed, and passed when they ran again with nothing changed."""
+    for calls in _made_again(e):
+        for before, after in pairwise(calls):
+            fell = before.is_error and not after.is_error and runs_tests(before)
+            if fell and _nothing_changed(e, before, after):
+                text = f"{shown(before)} failed at version {before.ended} and passed at "
+                text += f"{after.ended}, with nothing changed between (asked for at version "
+                text += f"{before.version})"
+                versions = {before.version, before.ended, after.version, after.ended}
+                yield cause("flaky", before.ended, text, weight, versions=versions, call=before)
+                break
+
+
+def again_after_compaction(e: Evidence, weight: int) -> Iterator[Cause]:
+    """Yield the compactions after which the model made calls again that it had made before."""
+    for number, boundary in enumerate(e.facts.boundaries):
+        until = [*e.facts.boundaries[number + 1 :], 1 << 62][0]
+        made: dict[str, CallFacts] = {}
+        again: dict[str, CallFacts] = {}
+        for call in e.calls:
+            if call.fingerprint is None:
+                continue
+            if call.version < boundary:
+                made[call.fingerprint] = call
+            elif call.version < until and call.fingerprint in made:
+                again.setdefault(call.fingerprint, call)
+        if len(again) < _MIN_REPEATED:
+            continue
+        first = next(iter(again.values()))
+        before = made[first.fingerprint or ""]
+        text = f"after the compaction at version {boundary} the model made {len(again):,} calls "
+        text += (
+            f"again, from version {first.version} on: {shown(first)}, which it had made at version "
+        )
+        text += f"{before.version}"
+        changing = any(not changes_nothing(call) for call in again.values())
+        versions = {boundary, before.version, *(call.version for call in again.values())}
+        heavy = weight + 8 * changing + e.recency(boundary)
+        yield cause("compaction", boundary, text, heavy, versions=versions)
+
+
+def _made_again(e: Evidence) -> Iterator[list[CallFacts]]:
+    """Yield the calls of one fingerprint that both failed and passed, in their order."""
+    failing = {call.fingerprint for call in e.calls if call.is_error} - {None}
+    if not failing:
+        return
+    groups: dict[str, list[CallFacts]] = {}
+    for call in e.calls:
+        if call.fingerprint in failing and call.status in ("completed", "failed"):
+            groups.setdefault(call.fingerprint or "", []).append(call)
+    for calls in groups.values():
+        if len(calls) > 1 and not all(call.is_error for call in calls):
+            yield calls
+
+
+def _nothing_changed(e: Evidence, before: CallFacts, after: CallFacts) -> bool:
+    """Return whether every call between two others only looked."""
+    between = e.asked_between(before.version, after.version)
+    return all(call is after or changes_nothing(call) for call in between)
