@@ -32,7 +32,14 @@ _KINDS = (
         "quota",
         (
             r"quota|billing|insufficient.?(?:funds|credit)|\b402\b|payment required|credit balance|"
-            r"rate.?limit|\b429\b|too many requests"
+            r"rate.?limit|\b429\b|too many requests|overloaded"
+        ),
+    ),
+    (
+        "resource",
+        (
+            r"no space left|ENOSPC|out of memory|cannot allocate memory|\bOOM\b|disk (?:is )?full|"
+            r"too many open files|EMFILE|heap limit|^\s*Killed\b|exit(?:ed)?(?: with)? code:? 137\b"
         ),
     ),
     (
@@ -129,7 +136,7 @@ def _is_recovered(error: CallError, completed: dict[str, int]) -> bool:
 
 
 def error_kind(error: CallError, line: str) -> str:
-    """Return an error's kind: context, interrupted, quota, auth, json, or error for any other."""
+    """Return an error's kind: context, interrupted, quota, resource, auth, json or error."""
     if error.kind in ("auth", "quota"):
         return error.kind
     if error.kind == "rate_limit":

@@ -17,8 +17,8 @@ _LOOKS = re.compile(
 _SEARCHES = re.compile(r"search|grep|glob|find|list|\bls$|exists|check|status|diff", re.IGNORECASE)
 _ASKS = re.compile(
     r"(?:[\w.-]*[_.-])?(?:read|get|fetch|load|query|select|sql|lookup|look|export|download|retrieve|"
-    r"browse|scrape|recall|extract|describe|show|view|open|list|search|find|grep|glob|run_query)"
-    r"(?:$|[_.-])|(?:Read|Get|Fetch|Query|Load|List|Search|Find|Grep|Glob)|.*(?:_sql|_query)$"
+    r"browse|scrape|recall|extract|ask|delegate|describe|show|view|open|list|search|find|grep|glob|run_query)"
+    r"(?:$|[_.-])|(?:Read|Get|Fetch|Query|Load|List|Search|Find|Grep|Glob)|(?:.*[Aa]gent|[Tt]ask)$|.*(?:_sql|_query)$"
 )
 _LOOKING = re.compile(
     r"(?:awk|cat|cut|diff|echo|egrep|fgrep|find|grep|head|journalctl|jq|less|ls|more|nl|printf|pwd|rg|"
@@ -39,6 +39,7 @@ _DATA = re.compile(
     r"podman|terraform|head|tail|awk|cut|sort|uniq|xmllint|zcat|gunzip|strings|"
     r"git (?:log|show|ls-files))\b"
 )
+_PRINTING = re.compile(r"(?:cat|head|tail|less|more|zcat)\b")
 _SEARCHING = re.compile(r"(?:grep|egrep|rg|ag|find|fd|ls|diff|git (?:grep|diff|status))\b")
 _CD = re.compile(
     r"(?:builtin )?(?:cd|pushd|chdir|Set-Location|sl)\s+(?!-\s*$)(?:--\s+)?[\"']?([^\s\"';&|]+)"
@@ -49,6 +50,12 @@ _MOVES = re.compile(
 )
 _CHDIR = re.compile(r"\b(?:os|process)\.chdir\(\s*[\"']([^\"']+)")
 _REMOVES = re.compile(r"(?:sudo )?(?:rm|mv|rmdir|unlink|git rm|git mv|Remove-Item|Move-Item)\s")
+
+
+_ASIDE = re.compile(
+    r"git (?:stash(?:\s*$| (?:push|save|-u|--\S+))|reset --hard|clean -\S*f|restore \.|checkout (?:-- )?\.)"
+)
+_BACK = re.compile(r"git stash (?:pop|apply|branch)\b")
 
 
 def runs_tests(call: CallFacts) -> bool:
@@ -97,7 +104,21 @@ def _asks(call: CallFacts) -> str | None:
     pipes = [pipe.strip() for pipe in last[0].split("|")]
     if any(_SEARCHING.match(pipe) for pipe in pipes):
         return "search"
+    if len(pipes) == 1 and _PRINTING.match(pipes[0]) and _as_text(call.result).strip():
+        return None  # an empty object, say, is what the file holds
     return "data" if _DATA.match(pipes[0]) else None
+
+
+def _as_text(result: object) -> str:
+    return result if isinstance(result, str) else ""
+
+
+_FILES = re.compile(r"grep|glob|file|code|dir|path|\bls$|todo", re.IGNORECASE)
+
+
+def looks_up(call: CallFacts) -> bool:
+    """Return whether a tool looks something up that is no file."""
+    return asks(call) and not _FILES.search(call.name)
 
 
 def directory_of(call: CallFacts) -> str | None:
@@ -106,7 +127,7 @@ def directory_of(call: CallFacts) -> str | None:
     if _MOVES.match(call.name) and is_json_object(arguments):
         return next((each for each in arguments.values() if isinstance(each, str)), None)
     command = command_of(call.call)
-    if not command or ("cd" not in command.lower() and "chdir" not in command):
+    if not command:
         return None
     found = [match[1] for part in parts_of(command) if (match := _CD.match(part))]
     if not found:
@@ -123,3 +144,13 @@ def removed_by(call: CallFacts) -> set[str]:
             words = [word.strip("\"'").rstrip("/") for word in part[match.end() :].split()]
             found |= {word.rpartition("/")[2] for word in words if not word.startswith("-")}
     return found - {"", ".", "..", "*"}
+
+
+def puts_aside(call: CallFacts) -> bool:
+    """Return whether a call puts aside, or throws away, what was changed in a work tree."""
+    return any(_ASIDE.match(part) for part in parts_of(command_of(call.call) or ""))
+
+
+def takes_back(call: CallFacts) -> bool:
+    """Return whether a call takes back what was put aside."""
+    return any(_BACK.match(part) for part in parts_of(command_of(call.call) or ""))

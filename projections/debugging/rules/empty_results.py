@@ -8,7 +8,7 @@ import msgspec
 
 _MAX_CHARACTERS = 400
 _NOTHING = re.compile(
-    r"(?>[\s.,;]+|"
+    r"(?>\s+|"
     r"(?:exit code|returncode|return code|exit status): ?0(?!\d)|(?:process )?exited with code 0|"
     r"wall time: [\d.]+ ?(?:s|seconds)\b|chunk id: \w+|original token count: 0|"
     r"</?(?:output|stdout|stderr|result|returncode)>|(?:output|stdout|stderr):|"

@@ -15,7 +15,7 @@ from projections.debugging.rules.evidence import Cause, Evidence, cause, shown
 from projections.debugging.run_end import NOT_WHOLE, finishes
 
 _DENIAL = re.compile(
-    r"(?:the )?(?:user|operator|human|approver|reviewer)(?: has| was)? (?:rejected|denied|declined|"
+    r"(?:\w+: )?(?:the )?(?:user|operator|human|approver|reviewer)(?: has| was)? (?:rejected|denied|declined|"
     r"refused|blocked|doesn't want|does not want|did not approve|didn't approve|cancell?ed)|"
     r"[^\n]{0,80}\b(?:rejected|denied|declined|refused|blocked|not approved|cancell?ed) by (?:the )?"
     r"(?:user|operator|human|approver|reviewer|policy|hook|sandbox|permission|rule|administrator)|"
@@ -132,7 +132,7 @@ def refused(e: Evidence, weight: int) -> Iterator[Cause]:
 def _refused_by(call: CallFacts) -> str | None:
     if call.rejection is not None:
         return call.rejection.by or call.rejection.source
-    if call.is_error and _DENIAL.match(call.errors[-1].text.lstrip()[:400]):
+    if call.is_error and _DENIAL.match(error_line(call.errors[-1].text)):
         return "the user or a rule"
     return None
 

@@ -17,7 +17,7 @@ _SAYS_NOTHING = re.compile(
     r"(?:code|status)?:? ?-?\d+\W*$|error\W*$",
     re.IGNORECASE,
 )
-_OF_KIND = {"context": 36, "auth": 24, "quota": 23, "json": 18, "interrupted": 10}
+_OF_KIND = {"context": 36, "auth": 24, "quota": 23, "resource": 20, "json": 18, "interrupted": 10}
 """What a kind of error adds: the less the model can mend it, the more."""
 
 _SEVERAL = 2
@@ -25,9 +25,10 @@ _SEVERAL = 2
 _BROKEN = re.compile(
     r"connection (?:was |is )?(?:refused|reset|closed|aborted|lost|error)|(?:dis|not )connected\b|"
     r"ECONN(?:REFUSED|RESET|ABORTED)|EPIPE|broken pipe|socket hang up|fetch failed|"
+    r"connect\b[^\n]{0,100} timed out|connection to \S{1,200} closed|"
     r"(?:failed|couldn't|could not|unable) to connect|connect(?:ion)? (?:call )?failed|"
     r"unexpected EOF|\bEOF\b|(?:server|transport|session|channel|stream|target|page|browser|worker|"
-    r"process)(?: has| is| was)?(?: been)? (?:closed|terminated|exited|gone|not running|died|"
+    r"process|kernel|container|daemon)(?: has| is| was)?(?: been)? (?:closed|terminated|exited|gone|not running|died|"
     r"crashed|disconnected)|empty reply from server|remote end closed|no route to host|"
     r"Max retries exceeded|-32000\b",
     re.IGNORECASE,
@@ -129,8 +130,18 @@ def never_gave_way(e: Evidence, weight: int) -> Iterator[Cause]:
 
 
 def _answers_after(e: Evidence, errors: list[CallError]) -> bool:
-    names = {error.call.name for error in errors if error.call is not None}
-    return any(e.successes.get(name, 0) > errors[-1].version for name in names)
+    """Return whether the same work was done after the last of some errors."""
+    works = {_work(error.call) for error in errors if error.call is not None}
+    later = e.asked_between(errors[-1].version, e.end_of_log)
+    return any(
+        call.status == "completed" and not call.is_error and _work(call) in works for call in later
+    )
+
+
+def _work(call: CallFacts) -> str:
+    """Return the tool of a call; of a shell the program that it ran."""
+    command = command_of(call.call)
+    return command.split()[0] if command else call.name
 
 
 def server_died(e: Evidence, weight: int) -> Iterator[Cause]:
@@ -159,7 +170,7 @@ def _server_of(error: CallError, call: CallFacts) -> str | None:
     """Return what does not answer: a port, a family of tools or a tool; None of a shell."""
     if (port := _PORT.search(error.text, 0, _READ_CHARACTERS)) is not None:
         return f"port {port[1] or port[2]}"
-    if command_of(call.call) is not None:
+    if command_of(call.call):
         return None
     family = _FAMILY.match(call.name)
     return call.name if family is None else f"{family[0]}*"

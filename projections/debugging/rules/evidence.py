@@ -24,7 +24,7 @@ class Cause(NotebookText, msgspec.Struct, frozen=True, gc=False):
 
     `version` is the event to look at, `versions` every event that belongs to it, in order. `kind`
     is one of: auth, compaction, context, crash, doubled, empty, error, flaky, interrupted, json,
-    limit, loop, misplaced, mismatch, open, place, quota, refused, removed, server, size, truncated,
+    limit, loop, misplaced, mismatch, open, place, quota, refused, removed, resource, server, size, truncated,
     unreadable. `weight` (0 to 100) orders causes of one log; it is no probability.
     """
 
@@ -95,11 +95,16 @@ class Evidence:
 
     def recency(self, version: int) -> int:
         """Return 0 for the beginning of the log, up to 8 for its end."""
-        return 8 * version // max(self.facts.last.version if self.facts.last else 0, 1)
+        return 8 * version // max(self.end_of_log, 1)
 
     def calls_after(self, version: int) -> int:
         """Return how many calls were asked for after a version."""
         return len(self._requests) - bisect_right(self._requests, version)
+
+    @property
+    def end_of_log(self) -> int:
+        """The last version."""
+        return self.facts.last.version if self.facts.last is not None else 0
 
     def role_after(self, version: int) -> str | None:
         """Return the role of the first message after a version."""

@@ -10,7 +10,12 @@ from eventstore.domain.json_types import is_json_object
 from projections.debugging.call_facts import CallError, CallFacts
 from projections.debugging.command_output import command_of
 from projections.debugging.error_line import error_line
-from projections.debugging.rules.commands import directory_of, removed_by
+from projections.debugging.rules.commands import (
+    directory_of,
+    puts_aside,
+    removed_by,
+    takes_back,
+)
 from projections.debugging.rules.evidence import Cause, Evidence, cause, shown
 from projections.formatting import plural
 
@@ -19,10 +24,11 @@ _MISSING = re.compile(
     r"couldn't|unable to) (?:find|open|access|locate|stat)|can't cd to|not a git repository|"
     r"no rule to make|no targets specified|no makefile|no configuration file|no module named|"
     r"missing script|could not read package\.json|find the (?:path|file)|not a directory|"
-    r"no tests? (?:found|ran)|no inputs were found",
+    r"no tests? (?:found|ran)|no inputs were found|no (?:matching )?files?\b|did not match any file",
     re.IGNORECASE,
 )
 """How a program says that what it wants is not in its place."""
+_NO_CHANGE = re.compile(r"nothing (?:added )?to commit|no changes added to commit")
 _OF_NO_FILE = re.compile(r"\b404\b|https?://|: command not found|No matching distribution")
 _WORD = re.compile(r"([\w@+~./\\-]++)([(:]\d)?")
 _PATHS = ("path", "file", "file_path", "filename", "filepath", "absolute_path", "directory", "dir")
@@ -84,11 +90,14 @@ def taken_away(e: Evidence, weight: int) -> Iterator[Cause]:
     }
     missed: dict[str, list[CallError]] = {}
     for error in _missing(e) if takers else ():
-        wanted = {path.rpartition("/")[2] for path in _paths(error_line(error.text))}
+        wanted = {part for path in _paths(error_line(error.text)) for part in path.split("/")}
         for call_id in reversed(takers):
             if e.facts.calls[call_id].ended < _asked(error) and wanted & takers[call_id]:
                 missed.setdefault(call_id, []).append(error)
                 break
+    for call in e.calls:
+        if puts_aside(call) and call.status == "completed" and (lost := _lost_with(e, call)):
+            missed.setdefault(call.id, []).extend(lost)
     for call_id, errors in missed.items():
         taker = e.facts.calls[call_id]
         text = f"{shown(taker)} took away what {plural(len(errors), 'later call')} wanted "
@@ -103,6 +112,20 @@ def taken_away(e: Evidence, weight: int) -> Iterator[Cause]:
             versions={*versions, taker.version, taker.ended},
             call=taker,
         )
+
+
+def _lost_with(e: Evidence, call: CallFacts) -> list[CallError]:
+    """Return the errors that come of changes which a call put aside, if nothing took them back."""
+    later = e.asked_between(call.ended, e.next_user(call.ended))
+    if any(takes_back(each) for each in later):
+        return []
+    missing = {error.version for error in _missing(e)}
+    return [
+        error
+        for error in e.standing_errors
+        if call.ended < _asked(error)
+        and (error.version in missing or _NO_CHANGE.search(error.text, 0, _HEAD_CHARACTERS))
+    ]
 
 
 def _missing(e: Evidence) -> list[CallError]:

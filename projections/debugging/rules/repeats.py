@@ -12,17 +12,30 @@ from projections.debugging.rules.commands import changes_nothing, runs_tests
 from projections.debugging.rules.evidence import Cause, Evidence, cause, shown
 from projections.repeats.projection import Repeat
 
-_MIN_REPEATED = 2
+_MIN_REPEATED, _LONG = 2, 5
+_ORDINARY = 50
+"""What repeats weigh from which on they are a cause by themselves."""
 
 
 def loop(e: Evidence, weight: int) -> Iterator[Cause]:
-    """Yield the calls repeated with the same arguments, and the cycles."""
+    """Yield the calls repeated so often, or to no end, that nothing else need be wrong."""
+    return (found for found in _loops(e, weight) if found.weight >= _ORDINARY)
+
+
+def called_again(e: Evidence, weight: int) -> Iterator[Cause]:
+    """Yield the other repeats: a state that was asked for until it changed, say."""
+    return (found for found in _loops(e, weight) if found.weight < _ORDINARY)
+
+
+def _loops(e: Evidence, weight: int) -> Iterator[Cause]:
     for found in e.loops:
         first, last = loop_span(found)
-        name = found.call.name if isinstance(found, Repeat) else found.calls[0].name
-        text = f"a loop: {loop_text(found)}"
         heavy = min(loop_weight(found), weight)
-        yield Cause("loop", first, (first, last), text, heavy, None, name)
+        name = found.call.name if isinstance(found, Repeat) else found.calls[0].name
+        if isinstance(found, Repeat):
+            if e.facts.end.ends_well and found.run < _LONG and not found.same_answer:
+                heavy = min(heavy, _ORDINARY - 2)  # the answer changed, and the run went on
+        yield Cause("loop", first, (first, last), f"a loop: {loop_text(found)}", heavy, None, name)
 
 
 def flaky(e: Evidence, weight: int) -> Iterator[Cause]:

@@ -12,21 +12,25 @@ from eventstore import Text
 from eventstore.domain.json_types import is_json_list, is_json_object
 from eventstore.domain.redaction import REDACTED
 from projections.debugging.call_facts import CallFacts
+from projections.debugging.command_output import command_of
 from projections.debugging.rules.commands import (
     asks,
     asks_for_data,
     changes_nothing,
+    looks_up,
 )
 from projections.debugging.rules.empty_results import says_nothing
 from projections.debugging.rules.evidence import Cause, Evidence, cause, shown
 from projections.debugging.rules.result_faults import mismatch, truncation_weight
+from projections.formatting import arguments_text
 
 _MIN_LARGE_CHARACTERS = 200_000
 _MIN_TWIN_CHARACTERS, _TWINS = 120, 2
 """Only data is compared: a constant answer, such as "saved", is that of many calls."""
 _MAX_SWAP_CHARACTERS, _MIN_NAMED_CHARACTERS = 20_000, 3
-_WORD = re.compile(r"\w{6,}")
+_WORD = re.compile(r"[\w@.-]{6,}")
 _ORDINARY = frozenset({"search", "select", "import", "return", "string", "include", "exclude"})
+_SAYS_NONE = re.compile(r"\b(?:no|none|nothing|not|never|unable|missing|0)\b|n't\b", re.IGNORECASE)
 _NO_MORE = re.compile(
     r"\b(?:0|no|zero) (?:\w+ )?(?:rows?|records?|items?|results?|entries|files?|users?|recipients?|"
     r"documents?|matches|lines?|e?mails?|messages|orders?|customers?|data|invoices?|rules|tests?)\b|"
@@ -123,12 +127,33 @@ def built_on_nothing(e: Evidence, weight: int) -> Iterator[Cause]:
     for call in e.empty_results:
         if not (asks(call) and _is_built_on(e, call)):
             continue
-        if (sign := _what_came_of(e, call)) is not None:
+        heavy = e.of_last_turn(call.ended, weight)
+        sign = _what_came_of(e, call)
+        if sign is None and e.facts.errors and (blind := _went_on_blindly(e, call)) is not None:
+            sign, heavy = f"version {blind.version} has nothing to do with it", heavy - 25
+        if sign is not None:
             text = f"{shown(call)} gave back nothing (asked for at version {call.version}), and "
             text += f"the run went on from that: {sign}"
-            heavy = e.of_last_turn(call.ended, weight)
             versions = {call.version, call.ended}
             yield cause("empty", call.ended, text, heavy, versions=versions, call=call)
+
+
+def _went_on_blindly(e: Evidence, call: CallFacts) -> CallFacts | None:
+    """Return the first change after a look into other data than files that found nothing.
+
+    None where the change takes up what was looked for, or says that there is nothing.
+    """
+    if command_of(call.call) is not None or not looks_up(call):
+        return None
+    sought = _sought(call)
+    for later in e.followers(call):
+        if not changes_nothing(later):
+            said = arguments_text(later.edit or later.call, _MAX_SWAP_CHARACTERS)
+            takes_up = any(
+                word in said for word in sought if "@" in word or "_" in word or "-" in word
+            )
+            return None if takes_up or _SAYS_NONE.search(said) else later
+    return None
 
 
 def found_nothing(e: Evidence, weight: int) -> Iterator[Cause]:
