@@ -38,6 +38,7 @@ from projections.debugging.error_results import error_text
 from projections.debugging.run_end import RunEnd, own_reason
 from projections.projection import fingerprint_of
 
+_RUN_AGAIN = "settled as to be run again"
 _OUTCOMES = {"completed": "completed", "failed": "failed", "run_again": "to be run again"}
 
 _MAX_ERROR_MESSAGE_CHARACTERS = 600  # of a message of the model that says an error
@@ -84,6 +85,11 @@ class CallFacts(msgspec.Struct, gc=False):
     def is_open(self) -> bool:
         """Whether the call has no end."""
         return self.status in ("pending", "approved", "running", "paused")
+
+    @property
+    def runs_again(self) -> bool:
+        """Whether a person said that the call, which was in doubt, is to be run again."""
+        return self.settled == self.ended > 0 and _RUN_AGAIN in (self.settlement or "")
 
     @property
     def name(self) -> str:
@@ -162,7 +168,7 @@ class LogFacts:
         elif role == "assistant":
             self.assistant_messages.append(version)
             self._tail = [recorded]
-            if event.native is not None or event.broken_off:
+            if event.native is not None or event.finish_reason or event.broken_off:
                 self._cut_off(version, event)
         if text and len(text) <= _MAX_ERROR_MESSAGE_CHARACTERS and _is_notice(text):
             self.errors.append(CallError(version, text, is_marked=False))

@@ -69,7 +69,9 @@ def finishes(call: FunctionCall) -> bool:
 def own_reason(event: MessageAdded) -> tuple[str | None, str] | None:
     """Return provider and reason of a message that says itself that its response is not whole."""
     native = event.native
-    reason = native.get("finish_reason") if is_json_object(native) else None
+    reason = event.finish_reason
+    if reason is None and is_json_object(native):  # of a log that an earlier version imported
+        reason = native.get("finish_reason")
     if isinstance(reason, str) and ending_of(event.provider, reason) in NOT_WHOLE:
         return event.provider, reason
     if event.broken_off:
@@ -129,49 +131,76 @@ class RunEnd:
         return self.name in ("under way", "waiting")
 
     def _told(self) -> tuple[str, str]:
-        if self._run is not None:
-            version, run = self._run
-            cause = f" ({run.failure.kind})" if run.failure is not None else ""
-            return f"run {run.reason}", f"the run ended at version {version}: {run.reason}{cause}"
-        after = max(self._stepped, self._user)
-        if self._breach > max(after, self._said):
-            return "limit reached", f"the usage limit was reached at version {self._breach}"
-        if self._finished and all(state == "imported" for _, state, _ in self._open.values()):
-            text = f"the assistant ended with {self._finished} at version {self._stepped}"
-            return "answered", text
-        if self._open:
-            return self._told_of_open()
-        if self._failed > max(after, self._said):
-            return "response failed", f"the model's response failed at version {self._failed}"
-        if self._said > after and not self._wants:
-            return self._told_of_answer()
-        if self._interrupted:
-            return "interrupted", f"the user interrupted at version {self._user}"
-        if not max(after, self._said):
-            return "", "nothing was said"
-        what = (
-            "the user's message"
-            if self._user >= max(self._stepped, self._said)
-            else ("the last result" if self._stepped else "the assistant's message")
-        )
-        version = max(after, self._said)
-        return "under way", f"under way or stopped at version {version}: {what} has no answer"
+        for told in (
+            self._of_run,
+            self._of_limit,
+            self._of_finish,
+            self._of_open_calls,
+            self._of_failed_response,
+            self._of_answer,
+            self._of_interruption,
+        ):
+            if (found := told()) is not None:
+                return found
+        return self._of_what_waits()
 
-    def _told_of_open(self) -> tuple[str, str]:
+    @property
+    def _after(self) -> int:
+        """The version of the last thing that the assistant is to answer."""
+        return max(self._stepped, self._user)
+
+    def _of_run(self) -> tuple[str, str] | None:
+        if self._run is None:
+            return None
+        version, run = self._run
+        cause = f" ({run.failure.kind})" if run.failure is not None else ""
+        return f"run {run.reason}", f"the run ended at version {version}: {run.reason}{cause}"
+
+    def _of_limit(self) -> tuple[str, str] | None:
+        if self._breach <= max(self._after, self._said):
+            return None
+        return "limit reached", f"the usage limit was reached at version {self._breach}"
+
+    def _of_finish(self) -> tuple[str, str] | None:
+        if not self._finished or any(state != "imported" for _, state, _ in self._open.values()):
+            return None
+        return "answered", f"the assistant ended with {self._finished} at version {self._stepped}"
+
+    def _of_open_calls(self) -> tuple[str, str] | None:
+        if not self._open:
+            return None
         running = [each for each in self._open.values() if each[1] == "running"]
         version, _, tool = (running or [*self._open.values()])[-1]
         if running:
-            return "under way", f"under way at version {version}: {tool} has started"
+            return "under way", f"under way or stopped at version {version}: {tool} has started"
         return "waiting", f"waiting at version {version} for {tool}"
 
-    def _told_of_answer(self) -> tuple[str, str]:
-        if self._reason is not None:
-            provider, reason = self._reason
-            words = NOT_WHOLE.get(ending_of(provider, reason))
-            if words is not None:
-                shown = f"{words[1]} ({reason})"
-                return shown, f"the last answer, version {self._said}, was {shown}"
-        return "answered", f"the assistant answered at version {self._said}"
+    def _of_failed_response(self) -> tuple[str, str] | None:
+        if self._failed <= max(self._after, self._said):
+            return None
+        return "response failed", f"the model's response failed at version {self._failed}"
+
+    def _of_answer(self) -> tuple[str, str] | None:
+        if self._said <= self._after or self._wants:
+            return None
+        ending = "whole" if self._reason is None else ending_of(*self._reason)
+        if self._reason is None or ending not in NOT_WHOLE:
+            return "answered", f"the assistant answered at version {self._said}"
+        shown = f"{NOT_WHOLE[ending][1]} ({self._reason[1]})"
+        return shown, f"the last answer, version {self._said}, was {shown}"
+
+    def _of_interruption(self) -> tuple[str, str] | None:
+        if not self._interrupted:
+            return None
+        return "interrupted", f"the user interrupted at version {self._user}"
+
+    def _of_what_waits(self) -> tuple[str, str]:
+        version = max(self._after, self._said)
+        if not version:
+            return "", "nothing was said"
+        what = "the assistant's message" if version == self._said else "the last result"
+        what = "the user's message" if version == self._user else what
+        return "under way", f"under way or stopped at version {version}: {what} has no answer"
 
     # the events
 
@@ -223,7 +252,7 @@ class RunEnd:
     def _breached(self, version: int, _: UsageLimitBreach) -> None:
         self._breach = version
 
-    def _run_started(self, version: int, _: RunStarted) -> None:
+    def _run_started(self, *_: object) -> None:
         self._run = None
 
     def _run_ended(self, version: int, event: RunEnded) -> None:

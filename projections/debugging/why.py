@@ -33,7 +33,10 @@ _LABEL_CHARACTERS = 10
 
 
 class ErrorPlace(msgspec.Struct, frozen=True, gc=False):
-    """The last error: its version, its call, its error line, and where the same came before."""
+    """The last error: its version, its call, its error line, and where the same came before.
+
+    `is_marked` is false where a result says the error, and the log does not call it a failure.
+    """
 
     version: int
     call_id: str | None
@@ -41,6 +44,7 @@ class ErrorPlace(msgspec.Struct, frozen=True, gc=False):
     line: str
     first_version: int
     count: int
+    is_marked: bool = True
 
 
 class CallPlace(msgspec.Struct, frozen=True, gc=False):
@@ -108,7 +112,9 @@ class Diagnosis(NotebookText, msgspec.Struct, frozen=True, gc=False):
         failure = self.failure
         if failure is None:
             return "no call failed"
-        return f"version {failure.version}, {failure.tool or 'no tool'}: {failure.line}"
+        tool = failure.tool or "no tool"
+        answered = "" if failure.is_marked else ", answered with an error"
+        return f"version {failure.version}, {tool}{answered}: {failure.line}"
 
     def _first(self) -> str:
         failure = self.failure
@@ -239,6 +245,7 @@ def _failure_of(groups: list[ErrorGroup]) -> ErrorPlace | None:
         group.line,
         group.first.version,
         len(group.errors),
+        group.last.is_marked,
     )
 
 

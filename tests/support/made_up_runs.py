@@ -1,9 +1,15 @@
-"""Made-up runs of agents, written in the forms that people have them in."""
+"""Made-up runs of agents, written in the forms that people have them in.
+
+`tests/data/runs` holds them, a step a line. `call` is a call with its arguments and its result,
+`also` one of the same turn; `!` marks a failure where the form has a mark for it. A line with `#`
+begins a run: its name, its form, and the number of the call that is its cause, if it failed.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
@@ -35,21 +41,57 @@ class Says(NamedTuple):
     reason: str | None = None
 
 
-Step: TypeAlias = User | Says | Made | list[Made]
+Step: TypeAlias = User | Says | list[Made]
+
+RUNS = Path(__file__).parents[1] / "data" / "runs"
+_SAYS = re.compile(r"says(?:\[(\w+)\])?")
 
 
 class Run(NamedTuple):
-    """A run: its name, its form, the number of the call that is its cause, and what happened."""
+    """A run: its name, its form, what its cause is, and what happened.
+
+    The cause is the number of a call, `answer` for the last answer, or empty.
+    """
 
     name: str
     form: str
-    cause: int
+    cause: str
     steps: tuple[Step, ...]
 
+    def __str__(self) -> str:
+        return f"{self.name} ({self.form})"
 
-def sh(command: str, result: str | None, *, failed: bool = False, tool: str = "bash") -> Made:
-    """Return a command that a shell ran."""
-    return Made(tool, {"command": command}, result, failed)
+
+def runs_in(name: str) -> list[Run]:
+    """Return the runs of a file in `tests/data/runs`."""
+    return [_run(block.splitlines()) for block in (RUNS / name).read_text("utf-8").split("\n\n")]
+
+
+def _run(lines: list[str]) -> Run:
+    name, form, cause = (*lines[0].removeprefix("# ").split(" | "), "")[:3]
+    steps: list[Step] = []
+    for line in lines[1:]:
+        word, _, rest = line.partition(" ")
+        said = _SAYS.fullmatch(word)
+        if word == "user":
+            steps.append(User(rest))
+        elif said is not None:
+            steps.append(Says(rest, said[1]))
+        elif word.startswith("also"):
+            turn = steps[-1]
+            assert isinstance(turn, list)
+            turn.append(_made(word, rest))
+        else:
+            steps.append([_made(word, rest)])
+    return Run(name, form, cause, tuple(steps))
+
+
+def _made(word: str, rest: str) -> Made:
+    name, _, rest = rest.partition(" ")
+    arguments, _, result = rest.partition(" => ")
+    return Made(
+        name, json.loads(arguments), json.loads(result) if result else None, word[-1] == "!"
+    )
 
 
 def events_of(run: Run, folder: Path) -> list[Recorded]:
@@ -65,20 +107,18 @@ def events_of(run: Run, folder: Path) -> list[Recorded]:
         return list(store.conversation(done.ids[0]).events())
 
 
-def versions_of_call(events: list[Recorded], number: int) -> set[int]:
-    """Return the versions of the events of one of the calls, by its number from 0."""
-    asked = [recorded for recorded in events if recorded.event.tag == "pending"][number]
-    return {recorded.version for recorded in events if recorded.call_id == asked.call_id}
-
-
-def _turns(steps: tuple[Step, ...]) -> Iterator[tuple[int, User | Says | list[Made]]]:
-    for number, step in enumerate(steps):
-        yield number, [step] if isinstance(step, Made) else step
+def versions_of_cause(events: list[Recorded], run: Run) -> set[int]:
+    """Return the versions of the events of the call that is the cause, or of the last answer."""
+    if run.cause == "answer":
+        return {events[-1].version}
+    asked = [recorded for recorded in events if recorded.event.tag == "pending"]
+    call_id = asked[int(run.cause) - 1].call_id
+    return {recorded.version for recorded in events if recorded.call_id == call_id}
 
 
 def _openai(steps: tuple[Step, ...]) -> list[Any]:
     messages: list[Any] = []
-    for number, step in _turns(steps):
+    for number, step in enumerate(steps):
         if isinstance(step, User):
             messages.append({"role": "user", "content": step.text})
         elif isinstance(step, Says):
@@ -104,7 +144,7 @@ def _openai(steps: tuple[Step, ...]) -> list[Any]:
 
 def _anthropic(steps: tuple[Step, ...]) -> list[Any]:
     messages: list[Any] = []
-    for number, step in _turns(steps):
+    for number, step in enumerate(steps):
         if isinstance(step, User):
             messages.append({"role": "user", "content": step.text})
         elif isinstance(step, Says):
@@ -160,7 +200,7 @@ def _codex(steps: tuple[Step, ...]) -> list[Any]:
 
     lines: list[Any] = []
     lines.append(record("session_meta", {"id": "run", "cwd": "/repo"}))
-    for number, step in _turns(steps):
+    for number, step in enumerate(steps):
         if isinstance(step, User | Says):
             role, kind = (
                 ("user", "input_text") if isinstance(step, User) else ("assistant", "output_text")

@@ -29,8 +29,8 @@ _CHANGING = re.compile(
     r"(?:^|\s)(?:-i\b|-delete\b|-exec\b|--in-place)|(?<![0-9&])>(?!\s*/dev/null|&)"
 )
 _TESTING = re.compile(
-    r"(?:\w+=\S* )*(?:npx |uv run |poetry run |python3? -m |bundle exec )?(?:pytest|unittest|tox|nox|"
-    r"jest|vitest|mocha|ava|rspec|phpunit|ctest|playwright test|cypress run|"
+    r"(?:\w+=\S* )*(?:npx |uv run |poetry run |python3? -m |bundle exec )?(?:"
+    r"pytest|unittest|tox|nox|jest|vitest|mocha|ava|rspec|phpunit|ctest|playwright test|cypress run|"
     r"(?:go|cargo|dotnet|bun|deno|swift|mix|bazel|flutter|gradle|\./gradlew|mvn|sbt) (?:\S+ )*test|"
     r"(?:npm|yarn|pnpm)(?: run)? test\S*|make (?:check|test\S*))\b"
 )
@@ -53,7 +53,8 @@ _REMOVES = re.compile(r"(?:sudo )?(?:rm|mv|rmdir|unlink|git rm|git mv|Remove-Ite
 
 
 _ASIDE = re.compile(
-    r"git (?:stash(?:\s*$| (?:push|save|-u|--\S+))|reset --hard|clean -\S*f|restore \.|checkout (?:-- )?\.)"
+    r"git (?:stash(?:\s*$| (?:push|save|-u|--\S+))|reset --hard|clean -\S*f|"
+    r"restore \.|checkout (?:-- )?\.)"
 )
 _BACK = re.compile(r"git stash (?:pop|apply|branch)\b")
 

@@ -14,7 +14,8 @@ _NOTHING = re.compile(
     r"</?(?:output|stdout|stderr|result|returncode)>|(?:output|stdout|stderr):|"
     r"[(<\[]?(?:no (?:output|content|results?|rows|data|matches|files|records|documents)"
     r"(?: (?:found|returned|matched))?|empty(?: result)?|null|none|nil|undefined|"
-    r"(?:\w+ )?(?:completed|ran|executed)(?: successfully)?,? with(?:out| no) output(?: or errors)?)"
+    r"(?:\w+ )?(?:completed|ran|executed)(?: successfully)?,?"
+    r" with(?:out| no) output(?: or errors)?)"
     r"[)>\]]?|\[\]|\{\}|\(0 rows\)|0(?: rows?)?(?!\w))*+\Z",
     re.IGNORECASE,
 )

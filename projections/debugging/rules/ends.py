@@ -15,11 +15,12 @@ from projections.debugging.rules.evidence import Cause, Evidence, cause, shown
 from projections.debugging.run_end import NOT_WHOLE, finishes
 
 _DENIAL = re.compile(
-    r"(?:\w+: )?(?:the )?(?:user|operator|human|approver|reviewer)(?: has| was)? (?:rejected|denied|declined|"
-    r"refused|blocked|doesn't want|does not want|did not approve|didn't approve|cancell?ed)|"
-    r"[^\n]{0,80}\b(?:rejected|denied|declined|refused|blocked|not approved|cancell?ed) by (?:the )?"
-    r"(?:user|operator|human|approver|reviewer|policy|hook|sandbox|permission|rule|administrator)|"
-    r"[^\n]{0,80}\b(?:haven't granted|has not granted|not been granted|permission prompt was aborted|"
+    r"(?:\w+: )?(?:the )?(?:user|operator|human|approver|reviewer)(?: has| was)? (?:"
+    r"rejected|denied|declined|refused|blocked|doesn't want|does not want|did not approve|didn't approve|cancell?ed)|"
+    r"[^\n]{0,80}\b(?:rejected|denied|declined|refused|blocked|not approved|cancell?ed)"
+    r" by (?:the )?(?:user|operator|human|approver|reviewer|policy|hook|sandbox|permission|rule|administrator)|"
+    r"[^\n]{0,80}\b(?:haven't granted|has not granted|not been granted|"
+    r"permission prompt was aborted|"
     r"permission to use \S{1,80} (?:has been|was) denied|approval (?:was )?(?:denied|rejected))",
     re.IGNORECASE,
 )

@@ -28,8 +28,8 @@ _BROKEN = re.compile(
     r"connect\b[^\n]{0,100} timed out|connection to \S{1,200} closed|"
     r"(?:failed|couldn't|could not|unable) to connect|connect(?:ion)? (?:call )?failed|"
     r"unexpected EOF|\bEOF\b|(?:server|transport|session|channel|stream|target|page|browser|worker|"
-    r"process|kernel|container|daemon)(?: has| is| was)?(?: been)? (?:closed|terminated|exited|gone|not running|died|"
-    r"crashed|disconnected)|empty reply from server|remote end closed|no route to host|"
+    r"process|kernel|container|daemon)(?: has| is| was)?(?: been)? (?:closed|"
+    r"terminated|exited|gone|not running|died|crashed|disconnected)|empty reply from server|remote end closed|no route to host|"
     r"Max retries exceeded|-32000\b",
     re.IGNORECASE,
 )
@@ -148,9 +148,9 @@ def server_died(e: Evidence, weight: int) -> Iterator[Cause]:
     """Yield the servers, ports and tools of which every call fails from some version on."""
     broken: dict[str, list[CallError]] = {}
     for error in e.standing_errors:
-        if error.call is not None and _BROKEN.search(error.text, 0, _READ_CHARACTERS):
-            if (server := _server_of(error, error.call)) is not None:
-                broken.setdefault(server, []).append(error)
+        is_broken = _BROKEN.search(error.text, 0, _READ_CHARACTERS) is not None
+        if is_broken and (server := _server_of(error)) is not None:
+            broken.setdefault(server, []).append(error)
     for server, errors in broken.items():
         first, last = errors[0], errors[-1]
         call = first.call
@@ -166,11 +166,12 @@ def server_died(e: Evidence, weight: int) -> Iterator[Cause]:
         yield cause("server", first.version, text, heavy, versions=versions, call=call)
 
 
-def _server_of(error: CallError, call: CallFacts) -> str | None:
+def _server_of(error: CallError) -> str | None:
     """Return what does not answer: a port, a family of tools or a tool; None of a shell."""
     if (port := _PORT.search(error.text, 0, _READ_CHARACTERS)) is not None:
         return f"port {port[1] or port[2]}"
-    if command_of(call.call):
+    call = error.call
+    if call is None or command_of(call.call):
         return None
     family = _FAMILY.match(call.name)
     return call.name if family is None else f"{family[0]}*"

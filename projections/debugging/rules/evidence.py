@@ -24,8 +24,8 @@ class Cause(NotebookText, msgspec.Struct, frozen=True, gc=False):
 
     `version` is the event to look at, `versions` every event that belongs to it, in order. `kind`
     is one of: auth, compaction, context, crash, doubled, empty, error, flaky, interrupted, json,
-    limit, loop, misplaced, mismatch, open, place, quota, refused, removed, resource, server, size, truncated,
-    unreadable. `weight` (0 to 100) orders causes of one log; it is no probability.
+    limit, loop, misplaced, mismatch, open, place, quota, refused, removed, resource, server,
+    size, truncated, unreadable. `weight` (0 to 100) orders causes of one log; it is no probability.
     """
 
     kind: str

@@ -32,9 +32,9 @@ def _loops(e: Evidence, weight: int) -> Iterator[Cause]:
         first, last = loop_span(found)
         heavy = min(loop_weight(found), weight)
         name = found.call.name if isinstance(found, Repeat) else found.calls[0].name
-        if isinstance(found, Repeat):
-            if e.facts.end.ends_well and found.run < _LONG and not found.same_answer:
-                heavy = min(heavy, _ORDINARY - 2)  # the answer changed, and the run went on
+        has_changed = isinstance(found, Repeat) and found.run < _LONG and not found.same_answer
+        if has_changed and e.facts.end.ends_well:
+            heavy = min(heavy, _ORDINARY - 2)  # the answer changed, and the run went on
         yield Cause("loop", first, (first, last), f"a loop: {loop_text(found)}", heavy, None, name)
 
 

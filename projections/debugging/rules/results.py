@@ -186,7 +186,7 @@ def _is_built_on(e: Evidence, call: CallFacts) -> bool:
 
 
 def _what_came_of(e: Evidence, call: CallFacts) -> str | None:
-    """Return what shows that the rest was built on nothing; of a search, that what it sought fails."""
+    """Return what shows that the rest was built on nothing; after a search, what it sought."""
     is_data = asks_for_data(call)
     stands = {error.version for error in e.standing_errors}
     sought = _sought(call)
