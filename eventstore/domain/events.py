@@ -217,8 +217,8 @@ class MessageAdded(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     the calls that those results answer, in order, if that message may be sent back; `native` then
     has null for each. A message of role `tool` has only results, or is a result that answers no
     known call, with the `call_id` that it named; with `results` and `parts` it is what a framework
-    told the model of a call. `broken_off`: its stream ended before the model did. `finish_reason` is
-    why its response was not whole, where a message of an imported history says so.
+    told the model of a call. `broken_off`: its stream ended before the model did.
+    `finish_reason` is why its response was not whole, where an imported message says so.
     """
 
     tag: ClassVar[str] = "message"

@@ -30,7 +30,8 @@ _CHANGING = re.compile(
 )
 _TESTING = re.compile(
     r"(?:\w+=\S* )*(?:npx |uv run |poetry run |python3? -m |bundle exec )?(?:"
-    r"pytest|unittest|tox|nox|jest|vitest|mocha|ava|rspec|phpunit|ctest|playwright test|cypress run|"
+    r"pytest|unittest|tox|nox|jest|vitest|mocha|ava|rspec|phpunit|ctest|"
+    r"playwright test|cypress run|"
     r"(?:go|cargo|dotnet|bun|deno|swift|mix|bazel|flutter|gradle|\./gradlew|mvn|sbt) (?:\S+ )*test|"
     r"(?:npm|yarn|pnpm)(?: run)? test\S*|make (?:check|test\S*))\b"
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 import msgspec
 
@@ -36,7 +37,7 @@ def says_nothing(result: object) -> bool:
     if isinstance(result, dict):
         return _is_empty_object(result)
     if isinstance(result, list | tuple):
-        return all(_is_empty_part(part) for part in result)
+        return _is_empty_list(result)
     return result is None
 
 
@@ -51,12 +52,23 @@ def _is_empty_text(text: str) -> bool:
         return False
 
 
+# Every result of a log goes through these: they make no generator.
+
+
 def _is_empty_object(result: dict[str, object]) -> bool:
-    held = _DATA.intersection(result)
-    if held:
-        return all(says_nothing(result[name]) for name in held)
-    return not result or result.get("count") == 0 or result.get("total") == 0
+    holds_data = False
+    for name, value in result.items():
+        if name in _DATA:
+            holds_data = True
+            if not says_nothing(value):
+                return False
+    return holds_data or not result or result.get("count") == 0 or result.get("total") == 0
 
 
-def _is_empty_part(part: object) -> bool:
-    return isinstance(part, dict) and part.get("type") == "text" and says_nothing(part.get("text"))
+def _is_empty_list(parts: Sequence[object]) -> bool:
+    for part in parts:
+        if not isinstance(part, dict) or part.get("type") != "text":
+            return False
+        if not says_nothing(part.get("text")):
+            return False
+    return True

@@ -16,15 +16,19 @@ from projections.debugging.run_end import NOT_WHOLE, finishes
 
 _DENIAL = re.compile(
     r"(?:\w+: )?(?:the )?(?:user|operator|human|approver|reviewer)(?: has| was)? (?:"
-    r"rejected|denied|declined|refused|blocked|doesn't want|does not want|did not approve|didn't approve|cancell?ed)|"
+    r"rejected|denied|declined|refused|blocked|doesn't want|does not want|"
+    r"did not approve|didn't approve|cancell?ed)|"
     r"[^\n]{0,80}\b(?:rejected|denied|declined|refused|blocked|not approved|cancell?ed)"
-    r" by (?:the )?(?:user|operator|human|approver|reviewer|policy|hook|sandbox|permission|rule|administrator)|"
+    r" by (?:the )?(?:user|operator|human|approver|reviewer|"
+    r"policy|hook|sandbox|permission|rule|administrator)|"
     r"[^\n]{0,80}\b(?:haven't granted|has not granted|not been granted|"
     r"permission prompt was aborted|"
     r"permission to use \S{1,80} (?:has been|was) denied|approval (?:was )?(?:denied|rejected))",
     re.IGNORECASE,
 )
 """How a result says that a person or a rule refused the call, where no event says so."""
+_HINTS = re.compile(r"reject|den(?:y|ied)|declin|refus|block|approv|grant|abort|cancel|want")
+_HEAD_CHARACTERS = 2_000
 
 
 def run_ended(e: Evidence, weight: int) -> Iterator[Cause]:
@@ -133,7 +137,8 @@ def refused(e: Evidence, weight: int) -> Iterator[Cause]:
 def _refused_by(call: CallFacts) -> str | None:
     if call.rejection is not None:
         return call.rejection.by or call.rejection.source
-    if call.is_error and _DENIAL.match(error_line(call.errors[-1].text)):
+    text = call.errors[-1].text if call.is_error else ""
+    if _HINTS.search(text, 0, _HEAD_CHARACTERS) and _DENIAL.match(error_line(text)):
         return "the user or a rule"
     return None
 

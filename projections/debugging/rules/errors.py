@@ -29,7 +29,8 @@ _BROKEN = re.compile(
     r"(?:failed|couldn't|could not|unable) to connect|connect(?:ion)? (?:call )?failed|"
     r"unexpected EOF|\bEOF\b|(?:server|transport|session|channel|stream|target|page|browser|worker|"
     r"process|kernel|container|daemon)(?: has| is| was)?(?: been)? (?:closed|"
-    r"terminated|exited|gone|not running|died|crashed|disconnected)|empty reply from server|remote end closed|no route to host|"
+    r"terminated|exited|gone|not running|died|crashed|disconnected)|"
+    r"empty reply from server|remote end closed|no route to host|"
     r"Max retries exceeded|-32000\b",
     re.IGNORECASE,
 )

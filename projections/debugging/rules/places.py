@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from itertools import pairwise
 
 from eventstore.domain.json_types import is_json_object
 from projections.debugging.call_facts import CallError, CallFacts
@@ -44,8 +43,8 @@ def wrong_directory(e: Evidence, weight: int) -> Iterator[Cause]:
     if len(missing) < _SEVERAL:
         return
     moves = [call for call in e.calls if _moves(call)]
-    for move, following in pairwise([*moves, None]):
-        until = following.version if following is not None else 1 << 62
+    ends = [*(move.version for move in moves[1:]), e.end_of_log + 1]
+    for move, until in zip(moves, ends, strict=False):
         lost = [error for error in missing if move.ended < _asked(error) < until]
         if len(lost) < _SEVERAL or len(lost) <= sum(each.version < move.ended for each in missing):
             continue
@@ -83,50 +82,49 @@ def _changed_directory(e: Evidence, move: CallFacts, lost: list[CallError], weig
 
 
 def taken_away(e: Evidence, weight: int) -> Iterator[Cause]:
-    """Yield the commands that took away, or moved, what later calls miss."""
+    """Yield the commands that removed, or moved, what later calls miss."""
+    missing = _missing(e)
     takers = {
         call.id: names
-        for call in e.calls
+        for call in (e.calls if missing else ())
         if call.status == "completed" and not call.is_error and (names := removed_by(call))
     }
     missed: dict[str, list[CallError]] = {}
-    for error in _missing(e) if takers else ():
+    for error in missing if takers else ():
         wanted = {part for path in _paths(error_line(error.text)) for part in path.split("/")}
         for call_id in reversed(takers):
             if e.facts.calls[call_id].ended < _asked(error) and wanted & takers[call_id]:
                 missed.setdefault(call_id, []).append(error)
                 break
-    for call in e.calls:
-        if puts_aside(call) and call.status == "completed" and (lost := _lost_with(e, call)):
-            missed.setdefault(call.id, []).extend(lost)
     for call_id, errors in missed.items():
-        taker = e.facts.calls[call_id]
-        text = f"{shown(taker)} took away what {plural(len(errors), 'later call')} wanted "
-        text += f"(asked for at version {taker.version}), from version {_asked(errors[0])} on: "
-        text += error_line(errors[0].text, 100)
-        versions = {version for error in errors for version in (error.version, _asked(error))}
-        yield cause(
-            "removed",
-            taker.ended,
-            text,
-            e.outlasted(errors[-1], weight),
-            versions={*versions, taker.version, taker.ended},
-            call=taker,
-        )
+        yield _took(e, e.facts.calls[call_id], errors, weight)
 
 
-def _lost_with(e: Evidence, call: CallFacts) -> list[CallError]:
-    """Return the errors that come of changes which a call put aside, if nothing took them back."""
-    later = e.asked_between(call.ended, e.next_user(call.ended))
-    if any(takes_back(each) for each in later):
-        return []
+def put_aside(e: Evidence, weight: int) -> Iterator[Cause]:
+    """Yield the commands that put changes aside before calls that want them."""
     missing = {error.version for error in _missing(e)}
-    return [
+    lost = [
         error
         for error in e.standing_errors
-        if call.ended < _asked(error)
-        and (error.version in missing or _NO_CHANGE.search(error.text, 0, _HEAD_CHARACTERS))
+        if error.version in missing or _NO_CHANGE.search(error.text, 0, _HEAD_CHARACTERS)
     ]
+    for call in e.calls if lost else ():
+        if call.status != "completed" or call.is_error or not puts_aside(call):
+            continue
+        errors = [error for error in lost if call.ended < _asked(error)]
+        later = e.asked_between(call.ended, e.next_user(call.ended))
+        if errors and not any(map(takes_back, later)):
+            yield _took(e, call, errors, weight)
+
+
+def _took(e: Evidence, taker: CallFacts, errors: list[CallError], weight: int) -> Cause:
+    text = f"{shown(taker)} took away what {plural(len(errors), 'later call')} wanted (asked for "
+    text += f"at version {taker.version}), from version {_asked(errors[0])} on: "
+    text += error_line(errors[0].text, 100)
+    versions = {version for error in errors for version in (error.version, _asked(error))}
+    versions |= {taker.version, taker.ended}
+    heavy = e.outlasted(errors[-1], weight)
+    return cause("removed", taker.ended, text, heavy, versions=versions, call=taker)
 
 
 def _missing(e: Evidence) -> list[CallError]:

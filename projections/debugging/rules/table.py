@@ -95,10 +95,17 @@ RULES: tuple[CauseRule, ...] = (
     ),
     CauseRule(
         "taken away",
-        "a command that took away, or moved, what later calls miss",
+        "a command that removed, or moved, what later calls miss",
         66,
         places.taken_away,
         "`mv src/db.py lib/`, then `can't open file 'src/db.py'`",
+    ),
+    CauseRule(
+        "put aside",
+        "a command that put changes aside, or threw them away, before calls that want them",
+        66,
+        places.put_aside,
+        "`git stash`, no `git stash pop`, then `nothing to commit`",
     ),
     CauseRule(
         "loop",
