@@ -64,6 +64,13 @@ _KINDS = (
     ),
 )
 _KIND_OF = re.compile("|".join(f"(?P<{name}>{pattern})" for name, pattern in _KINDS), re.IGNORECASE)
+_OF_PROVIDERS = re.compile(
+    r"context.?length.?exceeded|maximum context length|(?:prompt|input) is too long|"
+    r"input token count.{0,60}exceeds|exceeds the (?:context|maximum number of (?:input )?tokens)|"
+    r"context.?window.{0,40}exceed|exceed.{0,40}context.?window|too many tokens",
+    re.IGNORECASE,
+)
+"""How providers say that a context is full: a tool that hands on their words was told so."""
 _CODE = re.compile(
     r"^npm (?:error|ERR!) code (?:(?P<auth>E401|E403|ENEEDAUTH)|(?P<quota>E429))", re.MULTILINE
 )
@@ -142,4 +149,7 @@ def error_kind(error: CallError, line: str) -> str:
     if error.kind == "rate_limit":
         return "quota"
     match = _KIND_OF.search(line) or _CODE.search(error.text, 0, _MAX_CODE_CHARACTERS)
-    return match.lastgroup or "error" if match is not None else "error"
+    kind = match.lastgroup or "error" if match is not None else "error"
+    if kind == "context" and error.call is not None and not _OF_PROVIDERS.search(line):
+        return "error"  # a limit of one tool
+    return kind

@@ -77,9 +77,16 @@ def failed(e: Evidence, weight: int) -> Iterator[Cause]:
         yield _error(e, group, heavy)
 
 
+def _kind(e: Evidence, group: ErrorGroup) -> str:
+    """Return the kind of an error; a context that was full is no more, if the run went on."""
+    last = group.last
+    went_on = last.call is not None and e.facts.last_progress > last.version
+    return "error" if group.kind == "context" and went_on else group.kind
+
+
 def _weight(e: Evidence, group: ErrorGroup, weight: int, *, is_latest: bool) -> int:
     last = group.last
-    weight += _OF_KIND.get(group.kind, 0)
+    weight += _OF_KIND.get(_kind(e, group), 0)
     if not last.is_marked:
         weight -= 4
     if _SAYS_NOTHING.match(group.line):
@@ -87,16 +94,16 @@ def _weight(e: Evidence, group: ErrorGroup, weight: int, *, is_latest: bool) -> 
     if last.version > e.facts.last_progress:
         return e.stood_last(last.version, weight)
     if last.call is not None and e.successes.get(last.call.name, 0) > last.version:
-        weight -= 18 if group.kind == "error" else 8
+        weight -= 18 if _kind(e, group) == "error" else 8
     return weight + e.recency(last.version) + 6 * is_latest
 
 
 def _error(e: Evidence, group: ErrorGroup, weight: int) -> Cause:
-    first, last = group.first, group.last
-    at = first if group.kind in ("auth", "quota", "context") else last
+    first, last, kind = group.first, group.last, _kind(e, group)
+    at = first if kind in ("auth", "quota", "resource", "context") else last
     line = group.line_of(at)
     versions = tuple(error.version for error in group.errors)
-    if group.kind == "context":
+    if kind == "context":
         return full_context(e, at.version, line, versions, weight)
     call, text = at.call, line
     if call is not None:
@@ -110,7 +117,7 @@ def _error(e: Evidence, group: ErrorGroup, weight: int) -> Cause:
             else f"first at version {first.version}"
         )
         text += f"; {len(group.errors):,} times, {other}"
-    return cause(group.kind, at.version, text, weight, versions=versions, call=call)
+    return cause(kind, at.version, text, weight, versions=versions, call=call)
 
 
 def never_gave_way(e: Evidence, weight: int) -> Iterator[Cause]:

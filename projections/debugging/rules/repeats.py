@@ -8,7 +8,7 @@ from itertools import pairwise
 from projections.debugging.call_facts import CallFacts
 from projections.debugging.error_line import error_line
 from projections.debugging.loops import loop_span, loop_text, loop_weight
-from projections.debugging.rules.commands import changes_nothing, runs_tests
+from projections.debugging.rules.commands import changes_nothing, directory_of, runs_tests
 from projections.debugging.rules.evidence import Cause, Evidence, cause, shown
 from projections.repeats.projection import Repeat
 
@@ -124,4 +124,6 @@ def _made_again(e: Evidence) -> Iterator[list[CallFacts]]:
 def _nothing_changed(e: Evidence, before: CallFacts, after: CallFacts) -> bool:
     """Return whether every call between two others only looked."""
     between = e.asked_between(before.version, after.version)
-    return all(call is after or changes_nothing(call) for call in between)
+    return all(
+        call is after or (changes_nothing(call) and directory_of(call) is None) for call in between
+    )
