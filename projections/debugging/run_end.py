@@ -113,12 +113,12 @@ class RunEnd:
     @property
     def name(self) -> str:
         """How it ends, in a word or two; empty where nothing was said."""
-        return self._told()[0]
+        return self._found()[0]
 
     @property
     def text(self) -> str:
         """How it ends, with the version."""
-        return self._told()[1]
+        return self._found()[1]
 
     @property
     def ends_well(self) -> bool:
@@ -130,8 +130,8 @@ class RunEnd:
         """Whether more is to come, as far as the log knows."""
         return self.name in ("under way", "waiting")
 
-    def _told(self) -> tuple[str, str]:
-        for told in (
+    def _found(self) -> tuple[str, str]:
+        for way in (
             self._of_run,
             self._of_limit,
             self._of_finish,
@@ -140,7 +140,7 @@ class RunEnd:
             self._of_answer,
             self._of_interruption,
         ):
-            if (found := told()) is not None:
+            if (found := way()) is not None:
                 return found
         return self._of_what_waits()
 

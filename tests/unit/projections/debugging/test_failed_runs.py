@@ -22,7 +22,7 @@ def test_the_cause_is_in_the_first_three_lines(run: Run, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("run", runs_in("sound.txt"), ids=str)
 def test_nothing_is_invented_of_a_run_that_did_not_fail(run: Run, tmp_path: Path) -> None:
-    """It ended with an answer, or is under way: there is no cause."""
+    """A run that ended with an answer, or is under way, has no cause."""
     diagnosis = why(events_of(run, tmp_path))
     assert diagnosis.causes == ()
     assert diagnosis.lines[1] == "cause      nothing in the log says that it failed"

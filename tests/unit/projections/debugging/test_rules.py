@@ -149,7 +149,7 @@ def evidence_of(events: Sequence[Event], boundary: int | None = None) -> Evidenc
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
 def test_a_rule_finds_its_example(rule: CauseRule) -> None:
-    """Each rule has one, and the cause has the versions and a weight within bounds."""
+    """Each rule has one; the cause has the versions and a weight within bounds."""
     events = EXAMPLES[rule.name]
     evidence = evidence_of(events)
     if rule.name == "again after a compaction":
@@ -173,7 +173,7 @@ def test_the_documentation_lists_the_rules() -> None:
     assert written == rows
 
 
-def test_a_hint_is_told_only_beside_a_cause() -> None:
+def test_a_hint_is_named_only_beside_a_cause() -> None:
     """By itself, what it finds is ordinary."""
     searched = [*EXAMPLES["found nothing"], ANSWER]
     assert suspects(evidence_of(searched)) == []
@@ -215,7 +215,7 @@ def test_a_version_is_quoted_with_its_own_text() -> None:
 
 
 def test_a_response_is_cut_off_once() -> None:
-    """What the message and its response both say is one cause."""
+    """The message and its response both say so: that is one cause."""
     said = MessageAdded("assistant", (Text("Once"),), 1, finish_reason="length")
     responded = ModelResponded("openai", "m", "r", "length")
     found = why(log(MessageAdded("user"), said, responded))

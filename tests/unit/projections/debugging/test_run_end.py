@@ -198,7 +198,7 @@ def test_an_end_has_its_name(events: list[Event], name: str, text: str) -> None:
 
 
 def test_an_end_is_said_of_every_beginning_of_a_log() -> None:
-    """What `why` keeps of a log says the same as a fold over all of it."""
+    """The part that `why` keeps of a log says the same as all of it."""
     events = [event for events, _, _ in CASES.values() for event in events]
     recorded = log(*events)
     end = RunEnd()
