@@ -13,6 +13,7 @@ import msgspec
 
 from eventstore import (
     FunctionCall,
+    HistoryCompacted,
     HookRaised,
     MessageAdded,
     ModelResponded,
@@ -123,10 +124,10 @@ class LogFacts:
         self.messages: list[tuple[int, str]] = []
         self.responses: list[tuple[int, ModelResponded]] = []
         self.reasons: dict[int, tuple[str | None, str]] = {}  # of messages that are not whole
-        self.boundaries: list[int] = []  # the compactions
         self._tail: list[Recorded] = []  # from the last message of the assistant on
         self._turns = ResponseTurns()
         self.breaches: list[tuple[int, UsageLimitBreach]] = []
+        self.compactions: list[tuple[int, HistoryCompacted]] = []
         self.started: list[Recorded] = []
         self.ended: Recorded | None = None
         self.first: Recorded | None = None
@@ -212,6 +213,9 @@ class LogFacts:
 
     def _limit_reached(self, recorded: Recorded, event: UsageLimitBreach) -> None:
         self.breaches.append((recorded.version, event))
+
+    def _compacted(self, recorded: Recorded, event: HistoryCompacted) -> None:
+        self.compactions.append((recorded.version, event))
 
     def _stray(self, version: int, event: MessageAdded) -> None:
         if event.call_id is None:
@@ -346,6 +350,7 @@ class LogFacts:
         RunStarted: _run_started,
         RunEnded: _run_ended,
         HookRaised: _hook_raised,
+        HistoryCompacted: _compacted,
         UsageLimitBreach: _limit_reached,
         PayloadsRedacted: _redacted,
     }

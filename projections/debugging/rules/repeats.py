@@ -10,6 +10,7 @@ from projections.debugging.error_line import error_line
 from projections.debugging.loops import loop_span, loop_text, loop_weight
 from projections.debugging.rules.commands import changes_nothing, directory_of, runs_tests
 from projections.debugging.rules.evidence import Cause, Evidence, cause, shown
+from projections.formatting import plural
 from projections.repeats.projection import Repeat
 
 _MIN_REPEATED, _LONG = 2, 5
@@ -81,30 +82,24 @@ def passed_by_chance(e: Evidence, weight: int) -> Iterator[Cause]:
 
 def again_after_compaction(e: Evidence, weight: int) -> Iterator[Cause]:
     """Yield the compactions after which the model made calls again that it had made before."""
-    for number, boundary in enumerate(e.facts.boundaries):
-        until = [*e.facts.boundaries[number + 1 :], 1 << 62][0]
-        made: dict[str, CallFacts] = {}
-        again: dict[str, CallFacts] = {}
-        for call in e.calls:
-            if call.fingerprint is None:
-                continue
-            if call.version < boundary:
-                made[call.fingerprint] = call
-            elif call.version < until and call.fingerprint in made:
-                again.setdefault(call.fingerprint, call)
-        if len(again) < _MIN_REPEATED:
+    ends = [*(version for version, _ in e.facts.compactions[1:]), e.end_of_log]
+    for (at, compaction), until in zip(e.facts.compactions, ends, strict=False):
+        made = {
+            call.fingerprint: call
+            for call in e.asked_between(compaction.after, compaction.until)
+            if call.fingerprint is not None
+        }
+        again = [call for call in e.asked_between(at, until) if call.fingerprint in made]
+        if len({call.fingerprint for call in again}) < _MIN_REPEATED:
             continue
-        first = next(iter(again.values()))
-        before = made[first.fingerprint or ""]
-        text = f"after the compaction at version {boundary} the model made {len(again):,} calls "
-        text += (
-            f"again, from version {first.version} on: {shown(first)}, which it had made at version "
-        )
+        first, before = again[0], made[again[0].fingerprint]
+        text = f"after the compaction at version {at} the model made {plural(len(again), 'call')} "
+        text += f"again, from version {first.version} on: {shown(first)}, made before at version "
         text += f"{before.version}"
-        changing = any(not changes_nothing(call) for call in again.values())
-        versions = {boundary, before.version, *(call.version for call in again.values())}
-        heavy = weight + 8 * changing + e.recency(boundary)
-        yield cause("compaction", boundary, text, heavy, versions=versions)
+        changes = any(not changes_nothing(call) for call in again)
+        versions = {at, before.version, *(call.version for call in again)}
+        heavy = weight + 10 * changes + e.recency(at)
+        yield cause("compaction", at, text, heavy, versions=versions)
 
 
 def _made_again(e: Evidence) -> Iterator[list[CallFacts]]:

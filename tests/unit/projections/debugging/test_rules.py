@@ -14,6 +14,7 @@ from eventstore import (
     Failure,
     FunctionCall,
     FunctionResponse,
+    HistoryCompacted,
     MessageAdded,
     ModelResponded,
     Recorded,
@@ -109,7 +110,11 @@ EXAMPLES: dict[str, list[Event]] = {
         *sh(1, "npm test", "1 failed", failed=True),
         *sh(2, "npm test", "1 passed"),
     ],
-    "again after a compaction": [],
+    "again after a compaction": [
+        *[event for n in (1, 2) for event in made(n, "migrate", "done", step=n)],
+        HistoryCompacted(5, (MessageAdded("user", (Text("So far: ..."),)),)),
+        *[event for n in (3, 4) for event in made(n, "migrate", "done", step=n - 2)],
+    ],
     "misplaced result": [*made(1, "find", "one"), *made(1, "find", "two")[1:]],
     "arguments break off": [
         ToolPending(FunctionCall("write", None, "c1", '{"path": "a.py", "text": "def')),
@@ -137,12 +142,10 @@ EXAMPLES: dict[str, list[Event]] = {
 }
 
 
-def evidence_of(events: Sequence[Event], boundary: int | None = None) -> Evidence:
+def evidence_of(events: Sequence[Event]) -> Evidence:
     """Return the evidence of a conversation."""
     recorded: list[Recorded] = log(MessageAdded("user", (Text("Go."),)), *events)
     facts = LogFacts().extend(recorded)
-    if boundary is not None:
-        facts.boundaries.append(boundary)
     damage = CurrentTools().extend(recorded).anomalies
     return Evidence(facts, group_errors(facts), repeats(recorded), damage)
 
@@ -152,10 +155,6 @@ def test_a_rule_finds_its_example(rule: CauseRule) -> None:
     """Each rule has one; the cause has the versions and a weight within bounds."""
     events = EXAMPLES[rule.name]
     evidence = evidence_of(events)
-    if rule.name == "again after a compaction":
-        twice = [e for n in (1, 2) for e in made(n, "migrate", "done", step=n)]
-        again = [e for n in (1, 2) for e in made(n + 2, "migrate", "done", step=n)]
-        evidence = evidence_of([*twice, *again], boundary=5)
     causes = list(rule.find(evidence, rule.weight))
     assert causes
     for cause in causes:
