@@ -212,6 +212,8 @@ def _ended(facts: LogFacts, damaged: int) -> str:
         text += f", with {plural(len(opened), 'call')} open {since}"
         if latest is not first:
             text += f", the last from version {latest.version}"
+    if facts.compactions:
+        text += f"; compacted at version {facts.compactions[-1][0]}"
     if facts.responses:
         text += f"; {plural(len(facts.responses), 'response')}: {usage_text(facts.usage)}"
     if facts.redactions:

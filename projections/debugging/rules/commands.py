@@ -144,7 +144,8 @@ def removed_by(call: CallFacts) -> set[str]:
     for part in parts_of(command) if _REMOVES.search(command) else ():
         if (match := _REMOVES.match(part)) is not None:
             words = [word.strip("\"'").rstrip("/") for word in part[match.end() :].split()]
-            found |= {word.rpartition("/")[2] for word in words if not word.startswith("-")}
+            named = [word.rpartition("/")[2] for word in words if not word.startswith("-")]
+            found.update(named[:-1] if "mv" in match[0] or "Move" in match[0] else named)
     return found - {"", ".", "..", "*"}
 
 

@@ -111,8 +111,9 @@ def put_aside(e: Evidence, weight: int) -> Iterator[Cause]:
     for call in e.calls if lost else ():
         if call.status != "completed" or call.is_error or not puts_aside(call):
             continue
-        errors = [error for error in lost if call.ended < _asked(error)]
-        later = e.asked_between(call.ended, e.next_user(call.ended))
+        until = e.next_user(call.ended)
+        errors = [error for error in lost if call.ended < _asked(error) < until]
+        later = e.asked_between(call.ended, until)
         if errors and not any(map(takes_back, later)):
             yield _took(e, call, errors, weight)
 

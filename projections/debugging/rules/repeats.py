@@ -11,32 +11,41 @@ from projections.debugging.loops import loop_span, loop_text, loop_weight
 from projections.debugging.rules.commands import changes_nothing, directory_of, runs_tests
 from projections.debugging.rules.evidence import Cause, Evidence, cause, shown
 from projections.formatting import plural
-from projections.repeats.projection import Repeat
+from projections.repeats.projection import Finding, Repeat
 
-_MIN_REPEATED, _LONG = 2, 5
+_LONG = 5
 _ORDINARY = 50
 """What repeats weigh from which on they are a cause by themselves."""
 
 
 def loop(e: Evidence, weight: int) -> Iterator[Cause]:
     """Yield the calls repeated so often, or to no end, that nothing else need be wrong."""
-    return (found for found in _loops(e, weight) if found.weight >= _ORDINARY)
+    for found, heavy in _loops(e):
+        if heavy >= _ORDINARY:
+            yield _loop(found, min(heavy, weight))
 
 
 def called_again(e: Evidence, weight: int) -> Iterator[Cause]:
     """Yield the other repeats: a state that was asked for until it changed, say."""
-    return (found for found in _loops(e, weight) if found.weight < _ORDINARY)
+    for found, heavy in _loops(e):
+        if heavy < _ORDINARY:
+            yield _loop(found, min(heavy, weight))
 
 
-def _loops(e: Evidence, weight: int) -> Iterator[Cause]:
+def _loops(e: Evidence) -> Iterator[tuple[Finding, int]]:
+    """Yield the loops, each with its weight."""
     for found in e.loops:
-        first, last = loop_span(found)
-        heavy = min(loop_weight(found), weight)
-        name = found.call.name if isinstance(found, Repeat) else found.calls[0].name
+        heavy = loop_weight(found)
         has_changed = isinstance(found, Repeat) and found.run < _LONG and not found.same_answer
         if has_changed and e.facts.end.ends_well:
             heavy = min(heavy, _ORDINARY - 2)  # the answer changed, and the run went on
-        yield Cause("loop", first, (first, last), f"a loop: {loop_text(found)}", heavy, None, name)
+        yield found, heavy
+
+
+def _loop(found: Finding, weight: int) -> Cause:
+    first, last = loop_span(found)
+    name = found.call.name if isinstance(found, Repeat) else found.calls[0].name
+    return Cause("loop", first, (first, last), f"a loop: {loop_text(found)}", weight, None, name)
 
 
 def flaky(e: Evidence, weight: int) -> Iterator[Cause]:
@@ -80,8 +89,22 @@ def passed_by_chance(e: Evidence, weight: int) -> Iterator[Cause]:
                 break
 
 
-def again_after_compaction(e: Evidence, weight: int) -> Iterator[Cause]:
-    """Yield the compactions after which the model made calls again that it had made before."""
+def done_again(e: Evidence, weight: int) -> Iterator[Cause]:
+    """Yield the compactions after which the model changed again what it had changed before."""
+    for at, again in _after_compactions(e):
+        if any(not changes_nothing(call) for call, _ in again):
+            yield _again(at, again, weight + e.recency(at))
+
+
+def looked_again(e: Evidence, weight: int) -> Iterator[Cause]:
+    """Yield the compactions after which the model only looked again."""
+    for at, again in _after_compactions(e):
+        if all(changes_nothing(call) for call, _ in again):
+            yield _again(at, again, weight + e.recency(at))
+
+
+def _after_compactions(e: Evidence) -> Iterator[tuple[int, list[tuple[CallFacts, CallFacts]]]]:
+    """Yield the version of each compaction, and the calls made again, each with the old one."""
     ends = [*(version for version, _ in e.facts.compactions[1:]), e.end_of_log]
     for (at, compaction), until in zip(e.facts.compactions, ends, strict=False):
         made = {
@@ -89,17 +112,18 @@ def again_after_compaction(e: Evidence, weight: int) -> Iterator[Cause]:
             for call in e.asked_between(compaction.after, compaction.until)
             if call.fingerprint is not None
         }
-        again = [call for call in e.asked_between(at, until) if call.fingerprint in made]
-        if len({call.fingerprint for call in again}) < _MIN_REPEATED:
-            continue
-        first, before = again[0], made[again[0].fingerprint]
-        text = f"after the compaction at version {at} the model made {plural(len(again), 'call')} "
-        text += f"again, from version {first.version} on: {shown(first)}, made before at version "
-        text += f"{before.version}"
-        changes = any(not changes_nothing(call) for call in again)
-        versions = {at, before.version, *(call.version for call in again)}
-        heavy = weight + 10 * changes + e.recency(at)
-        yield cause("compaction", at, text, heavy, versions=versions)
+        later = e.asked_between(at, until)
+        again = [(call, made[call.fingerprint]) for call in later if call.fingerprint in made]
+        if again:
+            yield at, again
+
+
+def _again(at: int, again: list[tuple[CallFacts, CallFacts]], weight: int) -> Cause:
+    first, before = next((pair for pair in again if not changes_nothing(pair[0])), again[0])
+    text = f"after the compaction at version {at} the model made {plural(len(again), 'call')} again"
+    text += f": {shown(first)}, asked for at version {before.version}, and at {first.version} again"
+    versions = {at, *(call.version for pair in again for call in pair)}
+    return cause("compaction", at, text, weight, versions=versions)
 
 
 def _made_again(e: Evidence) -> Iterator[list[CallFacts]]:

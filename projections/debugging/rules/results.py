@@ -29,7 +29,8 @@ _MIN_TWIN_CHARACTERS, _TWINS = 120, 2
 """Only data is compared: a constant answer, such as "saved", is that of many calls."""
 _MAX_SWAP_CHARACTERS, _MIN_NAMED_CHARACTERS = 20_000, 3
 _WORD = re.compile(r"[\w@.-]{6,}")
-_ORDINARY = frozenset({"search", "select", "import", "return", "string", "include", "exclude"})
+_DISTINCT = re.compile(r"[_@\d]|[a-z][A-Z]|[A-Z]{3}")
+"""What an identifier, an address or a constant has, and an ordinary word has not."""
 _SAYS_NONE = re.compile(r"\b(?:no|none|nothing|not|never|unable|missing|0)\b|n't\b", re.IGNORECASE)
 _NO_MORE = re.compile(
     r"\b(?:0|no|zero) (?:\w+ )?(?:rows?|records?|items?|results?|entries|files?|users?|recipients?|"
@@ -211,7 +212,7 @@ def _sought(call: CallFacts) -> set[str]:
     arguments = (call.edit or call.call).arguments
     given = arguments.values() if is_json_object(arguments) else ()
     texts = " ".join(value for value in given if isinstance(value, str))
-    return {word for word in _WORD.findall(texts) if word.casefold() not in _ORDINARY}
+    return {word for word in _WORD.findall(texts) if _DISTINCT.search(word)}
 
 
 def _holds_nothing(arguments: object) -> bool:

@@ -138,11 +138,18 @@ RULES: tuple[CauseRule, ...] = (
         hint=True,
     ),
     CauseRule(
-        "again after a compaction",
-        "calls that the model made again, because a compaction had taken their results away",
-        60,
-        repeats.again_after_compaction,
+        "done again",
+        "changes that the model made again, after a compaction had taken them from its sight",
+        76,
+        repeats.done_again,
         "the past is summarised, and `migrate` runs a second time",
+    ),
+    CauseRule(
+        "looked again",
+        "what the model looked at again after a compaction",
+        40,
+        repeats.looked_again,
+        "the past is summarised, and the same files are read again",
         hint=True,
     ),
     CauseRule(

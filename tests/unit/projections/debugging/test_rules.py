@@ -63,6 +63,7 @@ def sh(number: int, command: str, result: str, *, failed: bool = False) -> list[
     return made(number, "bash", result, failed=failed, command=command)
 
 
+SUMMARY = HistoryCompacted(3, (MessageAdded("user", (Text("So far: ..."),)),))
 DATA = '{"name": "ada", "orders": [' + '{"id": 1},' * 20 + '{"id": 2}]}'
 EXAMPLES: dict[str, list[Event]] = {
     "run ended": [RunEnded("error", Failure(ErrorKind.AUTH, "401 invalid x-api-key"))],
@@ -110,11 +111,8 @@ EXAMPLES: dict[str, list[Event]] = {
         *sh(1, "npm test", "1 failed", failed=True),
         *sh(2, "npm test", "1 passed"),
     ],
-    "again after a compaction": [
-        *[event for n in (1, 2) for event in made(n, "migrate", "done", step=n)],
-        HistoryCompacted(5, (MessageAdded("user", (Text("So far: ..."),)),)),
-        *[event for n in (3, 4) for event in made(n, "migrate", "done", step=n - 2)],
-    ],
+    "done again": [*made(1, "migrate", "done", step=1), SUMMARY, *made(2, "migrate", "no", step=1)],
+    "looked again": [*sh(1, "cat a.py", "1"), SUMMARY, *sh(2, "cat a.py", "1")],
     "misplaced result": [*made(1, "find", "one"), *made(1, "find", "two")[1:]],
     "arguments break off": [
         ToolPending(FunctionCall("write", None, "c1", '{"path": "a.py", "text": "def')),
