@@ -36,9 +36,9 @@ _TESTING = re.compile(
     r"(?:npm|yarn|pnpm)(?: run)? test\S*|make (?:check|test\S*))\b"
 )
 _DATA = re.compile(
-    r"(?:cat|curl|wget|http|jq|yq|psql|mysql|sqlite3|mongosh|redis-cli|aws|gcloud|az|kubectl|gh|docker|"
+    r"(?:cat|printenv|getent|curl|wget|http|jq|yq|psql|mysql|sqlite3|mongosh|redis-cli|aws|gcloud|az|kubectl|gh|docker|"
     r"podman|terraform|head|tail|awk|cut|sort|uniq|xmllint|zcat|gunzip|strings|"
-    r"git (?:log|show|ls-files))\b"
+    r"git (?:log|show|ls-files|describe|rev-parse|config))\b"
 )
 _PRINTING = re.compile(r"(?:cat|head|tail|less|more|zcat)\b")
 _SEARCHING = re.compile(r"(?:grep|egrep|rg|ag|find|fd|ls|diff|git (?:grep|diff|status))\b")
@@ -58,6 +58,12 @@ _ASIDE = re.compile(
     r"restore \.|checkout (?:-- )?\.)"
 )
 _BACK = re.compile(r"git stash (?:pop|apply|branch)\b")
+
+
+def work_of(call: CallFacts) -> str:
+    """Return the tool of a call; of a shell the program that it ran last."""
+    parts = parts_of(command_of(call.call) or "")
+    return parts[-1].split()[0] if parts else call.name
 
 
 def runs_tests(call: CallFacts) -> bool:

@@ -9,6 +9,7 @@ from projections.debugging.call_facts import CallError, CallFacts
 from projections.debugging.command_output import command_of
 from projections.debugging.error_groups import ErrorGroup
 from projections.debugging.error_line import error_line, same_error_key
+from projections.debugging.rules.commands import work_of
 from projections.debugging.rules.evidence import Cause, Evidence, cause, shown
 from projections.formatting import arguments_text
 
@@ -139,17 +140,12 @@ def never_gave_way(e: Evidence, weight: int) -> Iterator[Cause]:
 
 def _answers_after(e: Evidence, errors: list[CallError]) -> bool:
     """Return whether the same work was done after the last of some errors."""
-    works = {_work(error.call) for error in errors if error.call is not None}
+    works = {work_of(error.call) for error in errors if error.call is not None}
     later = e.asked_between(errors[-1].version, e.end_of_log)
     return any(
-        call.status == "completed" and not call.is_error and _work(call) in works for call in later
+        call.status == "completed" and not call.is_error and work_of(call) in works
+        for call in later
     )
-
-
-def _work(call: CallFacts) -> str:
-    """Return the tool of a call; of a shell the program that it ran."""
-    command = command_of(call.call)
-    return command.split()[0] if command else call.name
 
 
 def server_died(e: Evidence, weight: int) -> Iterator[Cause]:

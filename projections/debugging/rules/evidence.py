@@ -10,6 +10,7 @@ import msgspec
 
 from projections.debugging.call_facts import CallError, CallFacts, LogFacts
 from projections.debugging.error_groups import ErrorGroup
+from projections.debugging.rules.commands import work_of
 from projections.debugging.rules.empty_results import says_nothing
 from projections.formatting import NotebookText, arguments_text
 from projections.projection import Anomaly
@@ -132,14 +133,14 @@ class Evidence:
         return weight if self.next_user(version) == _NEVER else weight - 16 + self.recency(version)
 
     def outlasted(self, error: CallError, weight: int) -> int:
-        """Return the weight of what made calls fail; less where its tool has succeeded since."""
-        name = error.call.name if error.call is not None else ""
-        if (
-            error.version <= self.facts.last_progress
-            and self.successes.get(name, 0) > error.version
-        ):
-            weight -= 12
-        return self.stood_last(error.version, weight)
+        """Return the weight of what made calls fail; less where the same work was done since."""
+        work = work_of(error.call) if error.call is not None else ""
+        later = self.asked_between(error.version, self.end_of_log)
+        done = any(
+            call.status == "completed" and not call.is_error and work_of(call) == work
+            for call in later
+        )
+        return self.stood_last(error.version, weight - 12 * done)
 
     def stood_last(self, version: int, weight: int) -> int:
         """Return the weight of what went wrong: heavier where nothing came of the run after it."""

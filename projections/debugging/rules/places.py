@@ -23,7 +23,7 @@ _MISSING = re.compile(
     r"couldn't|unable to) (?:find|open|access|locate|stat)|can't cd to|not a git repository|"
     r"no rule to make|no targets specified|no makefile|no configuration file|no module named|"
     r"missing script|could not read package\.json|find the (?:path|file)|not a directory|"
-    r"no tests? (?:found|ran)|no inputs were found|no (?:matching )?files?\b|"
+    r"no tests? (?:found|ran)|no inputs were found|cannot load such file|no (?:matching )?files?\b|"
     r"did not match any file",
     re.IGNORECASE,
 )
