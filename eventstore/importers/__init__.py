@@ -7,12 +7,12 @@ could not be read.
 
 from __future__ import annotations
 
-from eventstore.importers.file_format import FileContent, FileFormat
 from eventstore.importers.file_import import ImportedFile, import_file, import_files
-from eventstore.importers.problems import Problem, Problems, SourceError
+from eventstore.importers.reading.file_format import FileContent, FileFormat
+from eventstore.importers.reading.problems import Problem, Problems, SourceError
+from eventstore.importers.reading.transcript import Transcript, is_refusal
 from eventstore.importers.recorded_requests import Request, RequestFile
 from eventstore.importers.source import PROVIDERS, Source, read
-from eventstore.importers.transcript import Transcript, is_refusal
 
 __all__ = [
     "PROVIDERS",

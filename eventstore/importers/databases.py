@@ -1,122 +1,27 @@
-"""SQLite databases that hold conversations: openai-agents' sessions, LangGraph's checkpoints.
-
-A format is one class that keeps `DatabaseFormat`, and one line in `DATABASE_FORMATS`.
-"""
+"""SQLite databases that hold conversations, read by the first form that knows their tables."""
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Mapping
-from collections.abc import Set as AbstractSet
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any, Final, Protocol
 
-from eventstore.importers.checkpoints import Thread
-from eventstore.importers.dialogue import ERROR_TEXT
-from eventstore.importers.json_lines import decode_noting
-from eventstore.importers.problems import Problems, SourceError
-from eventstore.importers.times import time_of
-from eventstore.importers.transcript import Transcript
+from eventstore.importers.reading.database_format import DatabaseFormat
+from eventstore.importers.reading.problems import Problems, SourceError
+from eventstore.importers.reading.transcript import Transcript
 
 SIGNATURE = b"SQLite format 3\x00"
-
-Tables = Mapping[str, AbstractSet[str]]
-"""The tables of a database, with the columns of each."""
-
-
-class DatabaseFormat(Protocol):
-    """A form of databases that hold conversations."""
-
-    name: str
-    """The name with which a caller chooses the format."""
-
-    def looks_like(self, tables: Tables) -> bool:
-        """Return whether a database with these tables is of this form."""
-        ...
-
-    def read(self, database: sqlite3.Connection, problems: Problems) -> Iterator[Transcript]:
-        """Yield the conversations; what cannot be read becomes a problem."""
-        ...
-
-
-class AgentSessions:
-    """Sessions of openai-agents: an item of OpenAI Responses in each row."""
-
-    name = "openai-agents-sessions"
-
-    def looks_like(self, tables: Tables) -> bool:
-        """Return whether there are sessions, and messages of theirs."""
-        wanted = {"session_id", "message_data", "created_at"}
-        return "agent_sessions" in tables and wanted <= tables.get("agent_messages", set())
-
-    def read(self, database: sqlite3.Connection, problems: Problems) -> Iterator[Transcript]:
-        """Yield a conversation for each session."""
-        names = "SELECT session_id FROM agent_sessions ORDER BY created_at, session_id"
-        for (name,) in database.execute(names).fetchall():
-            rows = database.execute(
-                "SELECT message_data, created_at FROM agent_messages WHERE session_id = ? "
-                "ORDER BY id",
-                (name,),
-            )
-            messages: list[Any] = []
-            times: list[int | None] = []
-            for data, created_at in rows:
-                try:
-                    where = f"session {name}"
-                    messages.append(decode_noting(_bytes(data), problems, where=where))
-                except ValueError:
-                    problems.add(f"session {name}: a row is not JSON")
-                    continue
-                times.append(time_of(created_at))
-            if messages:
-                yield Transcript(
-                    name, "openai-responses", messages, times=times, error_pattern=ERROR_TEXT
-                )
-
-
-class Checkpoints:
-    """Checkpoints of LangGraph: the messages in the state of each thread's last one.
-
-    A message has the time of the first checkpoint that has it.
-    """
-
-    name = "langgraph"
-
-    def looks_like(self, tables: Tables) -> bool:
-        """Return whether there are checkpoints with the states in them."""
-        wanted = {"thread_id", "checkpoint_ns", "checkpoint_id", "type", "checkpoint"}
-        return wanted <= tables.get("checkpoints", set())
-
-    def read(self, database: sqlite3.Connection, problems: Problems) -> Iterator[Transcript]:
-        """Yield a conversation for each thread, and one for each subgraph in it."""
-        threads = database.execute(
-            "SELECT DISTINCT thread_id, checkpoint_ns FROM checkpoints "
-            "ORDER BY thread_id, checkpoint_ns"
-        )
-        for thread, namespace in threads.fetchall():
-            rows = database.execute(
-                "SELECT checkpoint_id, type, checkpoint FROM checkpoints "
-                "WHERE thread_id = ? AND checkpoint_ns = ? ORDER BY checkpoint_id",
-                (thread, namespace),
-            )
-            reader = Thread(thread, namespace, problems)
-            for checkpoint_id, kind, data in rows:
-                reader.add_state(checkpoint_id, kind, _bytes(data))
-            yield from reader.transcripts()
-
-
-DATABASE_FORMATS: Final[tuple[DatabaseFormat, ...]] = (AgentSessions(), Checkpoints())
-"""The forms of databases that can be read, in the order in which they are asked."""
 
 
 class Database:
     """A database file; `position` of `size` bytes have been read."""
 
-    def __init__(self, path: Path, problems: Problems) -> None:
+    def __init__(self, path: Path, formats: Sequence[DatabaseFormat], problems: Problems) -> None:
         self.path = path
         self.size = path.stat().st_size
         self.position = 0
+        self._formats = formats
         self._problems = problems
 
     def transcripts(self) -> Iterator[Transcript]:
@@ -138,7 +43,7 @@ class Database:
     def _format(self, database: sqlite3.Connection) -> DatabaseFormat:
         names = database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
         tables = {name: _columns(database, name) for (name,) in names.fetchall()}
-        found = next((each for each in DATABASE_FORMATS if each.looks_like(tables)), None)
+        found = next((each for each in self._formats if each.looks_like(tables)), None)
         if found is None:
             if any(name.startswith("toolledger_") for name in tables):
                 raise SourceError(f"{self.path} is a log of toolledger: name it with --url")
@@ -153,7 +58,3 @@ class Database:
 def _columns(database: sqlite3.Connection, table: str) -> set[str]:
     rows = database.execute("SELECT name FROM pragma_table_info(?)", (table,))
     return {name for (name,) in rows}
-
-
-def _bytes(data: object) -> bytes:
-    return data if isinstance(data, bytes) else str(data).encode()

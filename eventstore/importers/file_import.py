@@ -25,11 +25,11 @@ import msgspec
 from eventstore.domain.credentials import may_be_address
 from eventstore.domain.events import RunStarted
 from eventstore.errors import EventStoreError, ImportConflict
-from eventstore.importers.file_format import FileFormat
 from eventstore.importers.given_files import files_of, refused_in
-from eventstore.importers.problems import SourceError
+from eventstore.importers.reading.file_format import FileFormat
+from eventstore.importers.reading.problems import SourceError
+from eventstore.importers.reading.transcript import Transcript, is_refusal
 from eventstore.importers.source import Source, read
-from eventstore.importers.transcript import Transcript, is_refusal
 from eventstore.providers.registry import known_provider
 
 if TYPE_CHECKING:

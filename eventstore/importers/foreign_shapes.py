@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from eventstore.domain.json_types import JsonObject, JsonValue, is_json_list, is_json_object
-from eventstore.importers.json_members import member, objects, text
+from eventstore.importers.reading.json_members import member, objects, text
 
 MAX_NAMED_MEMBERS = 5
 """Members of an unknown object that are named."""

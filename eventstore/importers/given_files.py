@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Final
 
 from eventstore.domain.credentials import may_be_address
-from eventstore.importers.event_folder import is_event_folder, with_event_folders
-from eventstore.importers.problems import SourceError
-from eventstore.importers.regular_files import fault_of
+from eventstore.importers.programs.event_folder import is_event_folder, with_event_folders
+from eventstore.importers.reading.problems import SourceError
+from eventstore.importers.reading.regular_files import fault_of
 
 SUFFIXES: Final = (
     *(".json", ".jsonl", ".ndjson", ".log", ".eval", ".traj"),

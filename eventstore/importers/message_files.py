@@ -7,11 +7,11 @@ from itertools import chain, islice
 from typing import Any, TypeGuard
 
 from eventstore.domain.json_types import JsonObject, JsonValue, is_json_list, is_json_object
-from eventstore.importers.dialogue import ERROR_TEXT
-from eventstore.importers.file_format import FileContent, Unit
 from eventstore.importers.foreign_shapes import foreign_shape
-from eventstore.importers.times import time_of
-from eventstore.importers.transcript import Transcript
+from eventstore.importers.reading.dialogue import ERROR_TEXT
+from eventstore.importers.reading.file_format import FileContent, Unit
+from eventstore.importers.reading.times import time_of
+from eventstore.importers.reading.transcript import Transcript
 from eventstore.providers.detection import LIST_KEYS, likely_provider_of, provider_of
 from eventstore.providers.registry import PROVIDERS, adapter_of
 

@@ -13,11 +13,12 @@ from typing import Any
 import msgspec
 
 from eventstore.domain.json_types import is_json_list, is_json_object
-from eventstore.importers import claude_code, message_files
-from eventstore.importers.file_format import Unit
+from eventstore.importers import message_files
 from eventstore.importers.foreign_shapes import foreign_shape
-from eventstore.importers.json_lines import TextFile
-from eventstore.importers.problems import Problem, Problems, SourceError
+from eventstore.importers.programs import claude_code
+from eventstore.importers.reading.file_format import Unit
+from eventstore.importers.reading.json_lines import TextFile
+from eventstore.importers.reading.problems import Problem, Problems, SourceError
 from eventstore.importers.source import LINE_SUFFIXES, program_of, read
 from eventstore.providers.detection import (
     LIST_KEYS,

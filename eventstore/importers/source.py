@@ -5,54 +5,28 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 from eventstore.domain.credentials import may_be_address
 from eventstore.domain.json_types import JsonValue, is_json_list
-from eventstore.importers import databases, eval_archive
-from eventstore.importers.atif import AtifTrajectories
-from eventstore.importers.checkpoint_server import SCHEMES, CheckpointServer
-from eventstore.importers.claude_code import SessionLogs
-from eventstore.importers.codex import CodexRollouts
+from eventstore.importers import databases
 from eventstore.importers.databases import Database
-from eventstore.importers.eval_archive import EvalArchive
-from eventstore.importers.event_folder import EventFolder, is_event_folder
-from eventstore.importers.file_format import FileContent, FileFormat, NumberedValues, Unit
 from eventstore.importers.foreign_shapes import described, foreign_shape
-from eventstore.importers.gemini_cli import GeminiSessions
-from eventstore.importers.inspect_logs import InspectLogs
-from eventstore.importers.json_lines import TextFile, decode
-from eventstore.importers.langfuse import LangfuseTraces
+from eventstore.importers.formats import DATABASE_FORMATS, FORMATS
+from eventstore.importers.frameworks.checkpoint_server import SCHEMES, CheckpointServer
 from eventstore.importers.message_files import MAX_DETECTED_VALUES, Conversations, Messages
-from eventstore.importers.mini_swe_agent import MiniSweAgentRuns
-from eventstore.importers.openai_agents import AgentRuns
-from eventstore.importers.openhands import OpenHandsEvents
-from eventstore.importers.otlp import OpenTelemetrySpans
-from eventstore.importers.problems import Problem, Problems, SourceError
-from eventstore.importers.pydantic_ai import PydanticMessages
-from eventstore.importers.swe_agent import SweAgentTrajectories
-from eventstore.importers.transcript import Transcript
+from eventstore.importers.programs.event_folder import EventFolder, is_event_folder
+from eventstore.importers.programs.openhands import OpenHandsEvents
+from eventstore.importers.reading.file_format import FileContent, FileFormat, NumberedValues, Unit
+from eventstore.importers.reading.json_lines import TextFile, decode
+from eventstore.importers.reading.problems import Problem, Problems, SourceError
+from eventstore.importers.reading.transcript import Transcript
+from eventstore.importers.traces import eval_archive
+from eventstore.importers.traces.eval_archive import EvalArchive
+from eventstore.importers.traces.inspect_logs import InspectLogs
 from eventstore.providers.registry import PROVIDERS as MESSAGE_FORMS
 
-__all__ = ["FORMATS", "LINE_SUFFIXES", "PROVIDERS", "Source", "read"]
-
-FORMATS: Final[tuple[FileFormat, ...]] = (
-    SessionLogs(),
-    CodexRollouts(),
-    GeminiSessions(),
-    OpenHandsEvents(),
-    SweAgentTrajectories(),
-    MiniSweAgentRuns(),
-    AtifTrajectories(),
-    InspectLogs(),
-    OpenTelemetrySpans(),
-    LangfuseTraces(),
-    PydanticMessages(),
-    AgentRuns(),
-    Conversations(),
-    Messages(),
-)
-"""The formats of text files, in the order in which they are asked."""
+__all__ = ["LINE_SUFFIXES", "PROVIDERS", "Source", "read"]
 
 _GENERAL = (Conversations.name, Messages.name)
 PROVIDERS = tuple(
@@ -277,5 +251,5 @@ def _opened(path: Path, problems: Problems) -> _File:
         if head.startswith(eval_archive.SIGNATURE):
             return EvalArchive(path, problems)
         if head.startswith(databases.SIGNATURE):
-            return Database(path, problems)
+            return Database(path, DATABASE_FORMATS, problems)
     return TextFile(path, problems)

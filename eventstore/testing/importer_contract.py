@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
 
 from eventstore.domain.json_types import JsonObject, is_json_list, is_json_object
-from eventstore.importers.file_format import FileFormat, Unit
 from eventstore.importers.file_import import ImportedFile, import_file
-from eventstore.importers.problems import SourceError
+from eventstore.importers.reading.file_format import FileFormat, Unit
+from eventstore.importers.reading.problems import SourceError
 from eventstore.importers.source import FORMATS, read
 from eventstore.store import EventStore
 

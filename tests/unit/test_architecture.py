@@ -70,7 +70,10 @@ DOORS = {
     "xxhash": (r"eventstore/domain/fingerprint\.py", ""),
 }
 SQL = r"\s*(SELECT|INSERT|UPDATE|DELETE)\s"
-SQL_ROOMS = rf"{_TABLES}|eventstore/importers/(checkpoint_server|databases)\.py"
+SQL_ROOMS = (
+    rf"{_TABLES}|eventstore/importers/databases\.py"
+    r"|eventstore/importers/frameworks/(checkpoint_server|checkpoint_files|openai_agents_sessions)\.py"
+)
 
 
 class Import(NamedTuple):

@@ -11,7 +11,7 @@ import pytest
 
 from eventstore import errors
 from eventstore.errors import EventStoreError, LostPlace
-from eventstore.importers.problems import SourceError
+from eventstore.importers.reading.problems import SourceError
 from eventstore.seals import errors as seal_errors
 
 ROOT = Path(__file__).resolve().parents[2]

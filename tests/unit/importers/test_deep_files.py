@@ -15,7 +15,7 @@ from support import foreign_logs as logs
 
 from eventstore import EventStore
 from eventstore.importers import SourceError, import_file
-from eventstore.importers.json_lines import MAX_VALUES, decode
+from eventstore.importers.reading.json_lines import MAX_VALUES, decode
 
 FILES: dict[str, list[Any]] = {
     "gemini": [{"sessionId": "s", "projectHash": "h", "messages": logs.GEMINI}],

@@ -10,10 +10,10 @@ import pytest
 from support.foreign_logs import export, span
 from support.importing import AT, Importer, clock, states
 
-from eventstore.importers.file_format import FileContent, FileFormat, Unit
-from eventstore.importers.problems import Problem, Problems, SourceError
+from eventstore.importers.reading.file_format import FileContent, FileFormat, Unit
+from eventstore.importers.reading.problems import Problem, Problems, SourceError
+from eventstore.importers.reading.transcript import Transcript
 from eventstore.importers.source import FORMATS, PROVIDERS, read
-from eventstore.importers.transcript import Transcript
 from eventstore.providers.registry import PROVIDERS as MESSAGE_FORMS
 
 MESSAGE = {"role": "user", "content": "Hello."}

@@ -12,7 +12,7 @@ from support.tiers import rounds
 from eventstore import EventStore
 from eventstore.domain.json_types import is_json_object
 from eventstore.importers import Transcript, import_file, source
-from eventstore.importers.file_format import FileContent, FileFormat, Unit
+from eventstore.importers.reading.file_format import FileContent, FileFormat, Unit
 from eventstore.testing import ImporterContract
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from eventstore.importers.problems import SourceError
+from eventstore.importers.reading.problems import SourceError
 from eventstore.importers.recorded_requests import RequestFile
 
 USER = {"role": "user", "content": "hello"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from eventstore.importers.times import duration_of, time_of
+from eventstore.importers.reading.times import duration_of, time_of
 
 AT = 1_735_787_045_000_000
 

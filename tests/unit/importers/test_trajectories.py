@@ -17,7 +17,7 @@ from support.tiers import rounds
 
 from eventstore import EventStore, ToolCompleted
 from eventstore.importers import SourceError, import_files, read
-from eventstore.importers.eval_archive import ALWAYS_BYTES
+from eventstore.importers.traces.eval_archive import ALWAYS_BYTES
 
 # SWE-agent
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from eventstore.importers import Source, read
-from eventstore.importers.json_lines import MAX_FILE_BYTES, TextFile, decode
-from eventstore.importers.problems import MAX_KEPT_PROBLEMS, Problem, Problems, SourceError
-from eventstore.importers.transcript import Transcript, is_refusal
+from eventstore.importers.reading.json_lines import MAX_FILE_BYTES, TextFile, decode
+from eventstore.importers.reading.problems import MAX_KEPT_PROBLEMS, Problem, Problems, SourceError
+from eventstore.importers.reading.transcript import Transcript, is_refusal
 
 ASK = {"role": "user", "content": "where is it?"}
 CALL = {

@@ -29,7 +29,7 @@ from eventstore import (
 )
 from eventstore.domain import own_texts
 from eventstore.errors import ImportConflict
-from eventstore.importers.transcript import is_refusal
+from eventstore.importers.reading.transcript import is_refusal
 from eventstore.provider_messages.batches import BATCH_MESSAGES, ImportSizes
 from eventstore.provider_messages.history_import import Import, Imported, ImportSource
 from eventstore.providers.model import ParsedCall, ParsedMessage, ParsedResult

@@ -19,8 +19,8 @@ import msgspec
 
 from eventstore.domain.json_types import JsonValue, is_json_object
 from eventstore.domain.messages import Text
-from eventstore.importers.dialogue import Dialogue, call_of
-from eventstore.importers.json_members import parsed, text_of
+from eventstore.importers.reading.dialogue import Dialogue, call_of
+from eventstore.importers.reading.json_members import parsed, text_of
 from eventstore.providers.model import ParsedCall, ParsedItem, ParsedResult
 
 

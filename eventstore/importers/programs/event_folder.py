@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Final
 
 from eventstore.domain.json_types import JsonValue
-from eventstore.importers.json_lines import decode, decode_noting
-from eventstore.importers.openhands import is_event
-from eventstore.importers.problems import Problems, SourceError
-from eventstore.importers.regular_files import fault_of
+from eventstore.importers.programs.openhands import is_event
+from eventstore.importers.reading.json_lines import decode, decode_noting
+from eventstore.importers.reading.problems import Problems, SourceError
+from eventstore.importers.reading.regular_files import fault_of
 
 _FOLDER: Final = "events"
 _EVENT_FILE: Final = re.compile(r"(?:event-)?(\d+)(?:-[\w-]+)?\.json")

@@ -10,11 +10,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from eventstore.domain.json_types import JsonObject, is_json_object
-from eventstore.importers.dialogue import ERROR_TEXT, Dialogue, call_of
-from eventstore.importers.file_format import FileContent, Unit
-from eventstore.importers.json_members import member, objects, text, text_of
-from eventstore.importers.times import time_of
-from eventstore.importers.transcript import Transcript, is_refusal
+from eventstore.importers.reading.about import About
+from eventstore.importers.reading.dialogue import ERROR_TEXT, Dialogue, call_of
+from eventstore.importers.reading.file_format import FileContent, Unit
+from eventstore.importers.reading.json_members import member, objects, text, text_of
+from eventstore.importers.reading.times import time_of
+from eventstore.importers.reading.transcript import Transcript, is_refusal
 
 _ERROR_TEXT = (
     ERROR_TEXT + r"|\[error\] tool reported failure\s*\Z|\A<returncode>(?!0<)"
@@ -27,6 +28,12 @@ class AtifTrajectories:
     """The file format: one trajectory a document, or a line."""
 
     name = "atif"
+    about = About(
+        program="ATIF (Harbor)",
+        files="`trajectory.json`",
+        failures="text",
+        times="where the file has them",
+    )
 
     def looks_like(self, value: object, unit: Unit) -> bool:
         """Return whether a value is a trajectory."""

@@ -10,11 +10,12 @@ from collections.abc import Iterator
 from typing import TypeAlias
 
 from eventstore.domain.json_types import JsonObject, JsonValue, is_json_object
-from eventstore.importers.dialogue import Dialogue, call_of
-from eventstore.importers.file_format import FileContent, Unit
-from eventstore.importers.json_members import items, member, objects, text, text_of
-from eventstore.importers.times import time_of
-from eventstore.importers.transcript import Transcript
+from eventstore.importers.reading.about import About
+from eventstore.importers.reading.dialogue import Dialogue, call_of
+from eventstore.importers.reading.file_format import FileContent, Unit
+from eventstore.importers.reading.json_members import items, member, objects, text, text_of
+from eventstore.importers.reading.times import time_of
+from eventstore.importers.reading.transcript import Transcript
 
 _TYPES = ("user", "gemini", "info", "error", "warning")
 
@@ -23,6 +24,12 @@ class GeminiSessions:
     """The file format: a session is a document, or the lines of a file."""
 
     name = "gemini-cli"
+    about = About(
+        program="Gemini CLI",
+        files="sessions, `.json` and `.jsonl`",
+        failures="marked",
+        places=("~/.gemini/tmp/*/chats/session-*.json", "~/.gemini/tmp/*/chats/session-*.jsonl"),
+    )
 
     def looks_like(self, value: object, unit: Unit) -> bool:
         """Return whether a value is a session, or the header of one."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from stat import S_ISREG
 
-from eventstore.importers.json_lines import MAX_FILE_BYTES
+from eventstore.importers.reading.json_lines import MAX_FILE_BYTES
 
 
 def fault_of(file: Path, folder: Path, max_bytes: int | None = MAX_FILE_BYTES) -> str | None:

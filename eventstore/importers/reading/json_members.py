@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from eventstore.domain.json_types import JsonObject, JsonValue
-from eventstore.importers.json_lines import decode
+from eventstore.importers.reading.json_lines import decode
 
 _encode = msgspec.json.encode
 

@@ -11,7 +11,7 @@ import msgspec
 
 from eventstore.domain.calls import repeats_a_key
 from eventstore.domain.json_types import JsonValue
-from eventstore.importers.problems import Problems, SourceError
+from eventstore.importers.reading.problems import Problems, SourceError
 
 MAX_LINE_BYTES = 64 * 1024 * 1024
 """Size limit of a line, and of a value over several lines."""

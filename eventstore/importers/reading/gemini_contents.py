@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 from eventstore.domain.json_types import JsonObject, JsonValue, is_json_object
 from eventstore.domain.messages import Text
-from eventstore.importers.dialogue import call_of
-from eventstore.importers.json_members import member, objects, text, text_of
+from eventstore.importers.reading.dialogue import call_of
+from eventstore.importers.reading.json_members import member, objects, text, text_of
 from eventstore.providers.model import ParsedCall, ParsedItem, ParsedMessage, ParsedResult
 
 _MEMBERS = {"text", "functionCall", "functionResponse", "function_call", "function_response"}

@@ -15,8 +15,8 @@ from zipfile import ZipFile, ZipInfo
 
 from eventstore.domain.json_types import JsonValue
 from eventstore.domain.one_line import one_line
-from eventstore.importers.json_lines import MAX_FILE_BYTES, decode_noting
-from eventstore.importers.problems import Problems, SourceError
+from eventstore.importers.reading.json_lines import MAX_FILE_BYTES, decode_noting
+from eventstore.importers.reading.problems import Problems, SourceError
 
 SIGNATURE = b"PK\x03\x04"
 

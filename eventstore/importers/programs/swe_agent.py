@@ -10,11 +10,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from eventstore.domain.json_types import JsonObject, JsonValue, is_json_object
-from eventstore.importers.dialogue import ERROR_TEXT, Dialogue, call_of
-from eventstore.importers.file_format import FileContent, Unit
-from eventstore.importers.json_members import items, member, objects, text
-from eventstore.importers.times import duration_of
-from eventstore.importers.transcript import Transcript
+from eventstore.importers.reading.about import About
+from eventstore.importers.reading.dialogue import ERROR_TEXT, Dialogue, call_of
+from eventstore.importers.reading.file_format import FileContent, Unit
+from eventstore.importers.reading.json_members import items, member, objects, text
+from eventstore.importers.reading.times import duration_of
+from eventstore.importers.reading.transcript import Transcript
 
 _ERROR_TEXT = (
     ERROR_TEXT + r"|^Traceback \(most recent call last\)|^(?:bash|/bin/\w+): .*(?:not found|error)"
@@ -28,6 +29,12 @@ class SweAgentTrajectories:
     """The file format: one run a document."""
 
     name = "swe-agent"
+    about = About(
+        program="SWE-agent",
+        files="`.traj`",
+        failures="text",
+        times="none",
+    )
 
     def looks_like(self, value: object, unit: Unit) -> bool:
         """Return whether a document is a trajectory with its steps."""

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from eventstore.domain.one_line import one_line
-from eventstore.importers.checkpoints import Thread
-from eventstore.importers.problems import Problems, SourceError
-from eventstore.importers.transcript import Transcript
+from eventstore.importers.frameworks.checkpoints import Thread
+from eventstore.importers.reading.problems import Problems, SourceError
+from eventstore.importers.reading.transcript import Transcript
 
 if TYPE_CHECKING:
     from psycopg import Connection

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from eventstore.domain.json_types import JsonObject, JsonValue, is_json_list, is_json_object
-from eventstore.importers.dialogue import ERROR_TEXT
-from eventstore.importers.file_format import FileContent, Unit
-from eventstore.importers.json_members import member, objects, text
-from eventstore.importers.times import time_of
-from eventstore.importers.transcript import Transcript
+from eventstore.importers.reading.about import About
+from eventstore.importers.reading.dialogue import ERROR_TEXT
+from eventstore.importers.reading.file_format import FileContent, Unit
+from eventstore.importers.reading.json_members import member, objects, text
+from eventstore.importers.reading.times import time_of
+from eventstore.importers.reading.transcript import Transcript
 
 _SAID = (
     "mcp_approval_request_item",
@@ -27,6 +28,12 @@ class AgentRuns:
     """The file format: one saved run, or one response, a document or a line."""
 
     name = "openai-agents"
+    about = About(
+        program="openai-agents",
+        files="saved runs, and answers of OpenAI Responses",
+        failures="text",
+        times="of answers",
+    )
 
     def looks_like(self, value: object, unit: Unit) -> bool:
         """Return whether a value is a saved run, or a response."""

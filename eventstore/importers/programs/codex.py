@@ -10,11 +10,12 @@ import re
 from collections.abc import Callable, Iterator
 
 from eventstore.domain.json_types import JsonObject, JsonValue, is_json_object
-from eventstore.importers.dialogue import Dialogue, call_of
-from eventstore.importers.file_format import FileContent, Unit
-from eventstore.importers.json_members import member, parsed, text, text_of
-from eventstore.importers.times import duration_of, time_of
-from eventstore.importers.transcript import Transcript
+from eventstore.importers.reading.about import About
+from eventstore.importers.reading.dialogue import Dialogue, call_of
+from eventstore.importers.reading.file_format import FileContent, Unit
+from eventstore.importers.reading.json_members import member, parsed, text, text_of
+from eventstore.importers.reading.times import duration_of, time_of
+from eventstore.importers.reading.transcript import Transcript
 from eventstore.providers.openai_responses.client_items import (
     asked,
     id_of_call,
@@ -48,6 +49,12 @@ class CodexRollouts:
     """The file format: one record a line."""
 
     name = "codex"
+    about = About(
+        program="Codex CLI",
+        files="rollouts, `.jsonl`",
+        failures="exit codes, text",
+        places=("~/.codex/sessions/*/*/*/rollout-*.jsonl",),
+    )
 
     def looks_like(self, value: object, unit: Unit) -> bool:
         """Return whether a line is a record of a rollout."""

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from eventstore.domain.json_types import JsonObject, JsonValue, is_json_object, with_leaves
-from eventstore.importers.dialogue import Dialogue, call_of
-from eventstore.importers.file_format import FileContent, Unit
-from eventstore.importers.json_members import member, objects, text
-from eventstore.importers.times import duration_of, time_of
-from eventstore.importers.transcript import Transcript
+from eventstore.importers.reading.about import About
+from eventstore.importers.reading.dialogue import Dialogue, call_of
+from eventstore.importers.reading.file_format import FileContent, Unit
+from eventstore.importers.reading.json_members import member, objects, text
+from eventstore.importers.reading.times import duration_of, time_of
+from eventstore.importers.reading.transcript import Transcript
 from eventstore.providers.model import ParsedCall
 
 _ATTACHMENT = "attachment://"
@@ -24,6 +25,11 @@ class InspectLogs:
     """The file format: one log a document, or its samples one by one."""
 
     name = "inspect"
+    about = About(
+        program="inspect_ai",
+        files="`.eval`, and logs as `.json`",
+        failures="marked",
+    )
 
     def looks_like(self, value: object, unit: Unit) -> bool:
         """Return whether a value is a log, or a sample of one."""

@@ -9,9 +9,9 @@ import msgspec
 
 from eventstore.domain.json_types import JsonObject, JsonValue, is_json_list, is_json_object
 from eventstore.domain.messages import Text
-from eventstore.importers.dialogue import call_of
-from eventstore.importers.gemini_contents import instructions_of, is_content, of_content
-from eventstore.importers.json_members import member, objects, parsed, text, text_of
+from eventstore.importers.reading.dialogue import call_of
+from eventstore.importers.reading.gemini_contents import instructions_of, is_content, of_content
+from eventstore.importers.reading.json_members import member, objects, parsed, text, text_of
 from eventstore.providers.detection import likely_provider_of, provider_of
 from eventstore.providers.model import ParsedItem, ParsedMessage, ParsedResult
 from eventstore.providers.parsing import parse

@@ -9,19 +9,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from eventstore.domain.json_types import JsonObject, is_json_object
-from eventstore.importers.file_format import FileContent, Unit
-from eventstore.importers.json_members import items, member, objects, parsed, text
-from eventstore.importers.times import time_of
-from eventstore.importers.tool_attributes import (
+from eventstore.importers.reading.about import About
+from eventstore.importers.reading.file_format import FileContent, Unit
+from eventstore.importers.reading.json_members import items, member, objects, parsed, text
+from eventstore.importers.reading.times import time_of
+from eventstore.importers.reading.traced_messages import items_of
+from eventstore.importers.reading.transcript import Transcript
+from eventstore.importers.traces.steps import ModelStep, Step, ToolStep, trace_as_dialogue
+from eventstore.importers.traces.tool_attributes import (
     CALL_IDS,
     RESULTS,
     TOOL_NAMES,
     first_of,
     without_verb,
 )
-from eventstore.importers.traced_messages import items_of
-from eventstore.importers.traces import ModelStep, Step, ToolStep, trace_as_dialogue
-from eventstore.importers.transcript import Transcript
 
 _TYPES = frozenset(
     {
@@ -43,6 +44,11 @@ class LangfuseTraces:
     """The file format: a trace a document or a line, or observations one by one."""
 
     name = "langfuse"
+    about = About(
+        program="Langfuse",
+        files="traces with observations",
+        failures="level `ERROR`",
+    )
 
     def looks_like(self, value: object, unit: Unit) -> bool:
         """Return whether a value is a trace with its observations, or an observation."""

@@ -1,6 +1,7 @@
 """The seam for a new importer: what a file format declares, and what it is given to read.
 
-A format is one module with a class that keeps `FileFormat`, and one line in `source.FORMATS`.
+A format of a program is one module with a class that keeps `KnownFormat`, and one line in
+`formats.KNOWN_FORMATS`.
 """
 
 from __future__ import annotations
@@ -9,8 +10,9 @@ from collections.abc import Iterator
 from typing import Literal, Protocol, TypeAlias
 
 from eventstore.domain.json_types import JsonValue
-from eventstore.importers.problems import Problems
-from eventstore.importers.transcript import Transcript
+from eventstore.importers.reading.about import About
+from eventstore.importers.reading.problems import Problems
+from eventstore.importers.reading.transcript import Transcript
 
 Unit: TypeAlias = Literal["line", "item", "file"]
 """What a value is: one line of a file, one item of its JSON list, or the whole file."""
@@ -78,3 +80,9 @@ class FileFormat(Protocol):
     def read(self, content: FileContent) -> Iterator[Transcript]:
         """Yield the conversations of a file; values that cannot be read become problems."""
         ...
+
+
+class KnownFormat(FileFormat, Protocol):
+    """A format that comes with the library, and says whose files it reads."""
+
+    about: About

@@ -13,10 +13,11 @@ from typing import TypeGuard
 import msgspec
 
 from eventstore.domain.json_types import JsonObject, is_json_list, is_json_object
-from eventstore.importers.file_format import FileContent, Unit
-from eventstore.importers.problems import Problems
-from eventstore.importers.times import time_of
-from eventstore.importers.transcript import Transcript
+from eventstore.importers.reading.about import About
+from eventstore.importers.reading.file_format import FileContent, Unit
+from eventstore.importers.reading.problems import Problems
+from eventstore.importers.reading.times import time_of
+from eventstore.importers.reading.transcript import Transcript
 
 _canonical = msgspec.json.Encoder(order="deterministic").encode
 
@@ -34,6 +35,12 @@ class SessionLogs:
     """The file format: one record a line."""
 
     name = "claude-code"
+    about = About(
+        program="Claude Code",
+        files="session logs, `.jsonl`",
+        failures="marked",
+        places=("~/.claude/projects/*/*.jsonl",),
+    )
 
     def looks_like(self, value: object, unit: Unit) -> bool:
         """Return whether a line or an item is a record of a session log."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from eventstore.domain.json_types import JsonObject, is_json_list, is_json_object
-from eventstore.importers.dialogue import Dialogue, call_of
-from eventstore.importers.file_format import FileContent, Unit
-from eventstore.importers.json_members import objects, text
-from eventstore.importers.times import time_of
-from eventstore.importers.transcript import Transcript
+from eventstore.importers.reading.about import About
+from eventstore.importers.reading.dialogue import Dialogue, call_of
+from eventstore.importers.reading.file_format import FileContent, Unit
+from eventstore.importers.reading.json_members import objects, text
+from eventstore.importers.reading.times import time_of
+from eventstore.importers.reading.transcript import Transcript
 
 _KINDS = ("request", "response")
 _FAILED = ("failed", "error", "retried")
@@ -19,6 +20,11 @@ class PydanticMessages:
     """The file format: the messages are the items of a list, or lines; or a list is a line."""
 
     name = "pydantic-ai"
+    about = About(
+        program="pydantic-ai",
+        files="message JSON",
+        failures="requests to try again",
+    )
 
     def looks_like(self, value: object, unit: Unit) -> bool:
         """Return whether a value is a message, or on a line of its own a list of them."""

@@ -13,13 +13,13 @@ import msgspec
 
 from eventstore.domain.json_types import JsonObject, JsonValue, is_json_list, is_json_object
 from eventstore.domain.jsonable import safe_repr
-from eventstore.importers.dialogue import Dialogue
-from eventstore.importers.json_lines import decode_noting
-from eventstore.importers.json_members import member, objects, text
-from eventstore.importers.problems import Problems
-from eventstore.importers.times import time_of
-from eventstore.importers.traced_messages import items_of
-from eventstore.importers.transcript import Transcript
+from eventstore.importers.reading.dialogue import Dialogue
+from eventstore.importers.reading.json_lines import decode_noting
+from eventstore.importers.reading.json_members import member, objects, text
+from eventstore.importers.reading.problems import Problems
+from eventstore.importers.reading.times import time_of
+from eventstore.importers.reading.traced_messages import items_of
+from eventstore.importers.reading.transcript import Transcript
 
 _ARGUMENT_PLACE: Final = 2
 """Where the members stand in a Python object that was packed: after its module and class."""

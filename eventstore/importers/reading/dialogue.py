@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from eventstore.domain.calls import is_tool_name
 from eventstore.domain.json_types import JsonValue
 from eventstore.domain.messages import Text
-from eventstore.importers.json_members import text_of
-from eventstore.importers.transcript import Transcript
+from eventstore.importers.reading.json_members import text_of
+from eventstore.importers.reading.transcript import Transcript
 from eventstore.providers.call_arguments import function_call
 from eventstore.providers.model import ParsedCall, ParsedItem, ParsedMessage, ParsedResult
 

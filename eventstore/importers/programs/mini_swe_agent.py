@@ -10,11 +10,12 @@ import re
 from collections.abc import Iterator
 
 from eventstore.domain.json_types import JsonObject, JsonValue, is_json_object
-from eventstore.importers.dialogue import Dialogue, call_of
-from eventstore.importers.file_format import FileContent, Unit
-from eventstore.importers.json_members import member, objects, text, text_of
-from eventstore.importers.times import time_of
-from eventstore.importers.transcript import Transcript
+from eventstore.importers.reading.about import About
+from eventstore.importers.reading.dialogue import Dialogue, call_of
+from eventstore.importers.reading.file_format import FileContent, Unit
+from eventstore.importers.reading.json_members import member, objects, text, text_of
+from eventstore.importers.reading.times import time_of
+from eventstore.importers.reading.transcript import Transcript
 from eventstore.providers.model import ParsedCall
 
 _FENCE = re.compile(r"```(?:bash|mswea_bash_command)\s*\n")
@@ -25,6 +26,11 @@ class MiniSweAgentRuns:
     """The file format: one run a document."""
 
     name = "mini-swe-agent"
+    about = About(
+        program="mini-swe-agent",
+        files="`.traj.json`",
+        failures="exit codes",
+    )
 
     def looks_like(self, value: object, unit: Unit) -> bool:
         """Return whether a document is a run."""

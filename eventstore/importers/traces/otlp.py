@@ -13,10 +13,14 @@ from typing import Any
 import msgspec
 
 from eventstore.domain.json_types import JsonObject, JsonValue, is_json_list, is_json_object
-from eventstore.importers.file_format import FileContent, Unit
-from eventstore.importers.json_members import member, objects, parsed, text
-from eventstore.importers.times import time_of
-from eventstore.importers.tool_attributes import (
+from eventstore.importers.reading.about import About
+from eventstore.importers.reading.file_format import FileContent, Unit
+from eventstore.importers.reading.json_members import member, objects, parsed, text
+from eventstore.importers.reading.times import time_of
+from eventstore.importers.reading.traced_messages import items_of
+from eventstore.importers.reading.transcript import Transcript
+from eventstore.importers.traces.steps import ModelStep, Step, ToolStep, trace_as_dialogue
+from eventstore.importers.traces.tool_attributes import (
     ARGUMENTS,
     CALL_IDS,
     RESULTS,
@@ -24,9 +28,6 @@ from eventstore.importers.tool_attributes import (
     first_of,
     without_verb,
 )
-from eventstore.importers.traced_messages import items_of
-from eventstore.importers.traces import ModelStep, Step, ToolStep, trace_as_dialogue
-from eventstore.importers.transcript import Transcript
 from eventstore.providers.model import ParsedItem
 
 _RESOURCES = ("resourceSpans", "resource_spans", "batches")
@@ -53,6 +54,11 @@ class OpenTelemetrySpans:
     """The file format: one export a document, or a line."""
 
     name = "otlp"
+    about = About(
+        program="OpenTelemetry, GenAI and OpenInference spans",
+        files="OTLP JSON, Tempo, Jaeger, the console's exporter",
+        failures="status, `error.type`",
+    )
 
     def looks_like(self, value: object, unit: Unit) -> bool:
         """Return whether a value is an export of spans, or a span of the console's exporter."""

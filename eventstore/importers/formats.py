@@ -1,0 +1,52 @@
+"""The formats of files that can be read: one line each."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from eventstore.importers.frameworks.checkpoint_files import Checkpoints
+from eventstore.importers.frameworks.openai_agents import AgentRuns
+from eventstore.importers.frameworks.openai_agents_sessions import AgentSessions
+from eventstore.importers.frameworks.pydantic_ai import PydanticMessages
+from eventstore.importers.message_files import Conversations, Messages
+from eventstore.importers.programs.atif import AtifTrajectories
+from eventstore.importers.programs.claude_code import SessionLogs
+from eventstore.importers.programs.codex import CodexRollouts
+from eventstore.importers.programs.gemini_cli import GeminiSessions
+from eventstore.importers.programs.mini_swe_agent import MiniSweAgentRuns
+from eventstore.importers.programs.openhands import OpenHandsEvents
+from eventstore.importers.programs.swe_agent import SweAgentTrajectories
+from eventstore.importers.reading.about import About
+from eventstore.importers.reading.database_format import DatabaseFormat
+from eventstore.importers.reading.file_format import FileFormat, KnownFormat
+from eventstore.importers.traces.inspect_logs import InspectLogs
+from eventstore.importers.traces.langfuse import LangfuseTraces
+from eventstore.importers.traces.otlp import OpenTelemetrySpans
+
+KNOWN_FORMATS: Final[tuple[KnownFormat, ...]] = (
+    SessionLogs(),
+    CodexRollouts(),
+    GeminiSessions(),
+    OpenHandsEvents(),
+    SweAgentTrajectories(),
+    MiniSweAgentRuns(),
+    AtifTrajectories(),
+    InspectLogs(),
+    OpenTelemetrySpans(),
+    LangfuseTraces(),
+    PydanticMessages(),
+    AgentRuns(),
+)
+"""The formats of programs' text files, in the order in which they are asked."""
+
+FORMATS: Final[tuple[FileFormat, ...]] = (*KNOWN_FORMATS, Conversations(), Messages())
+"""The formats of text files, in the order in which they are asked."""
+
+DATABASE_FORMATS: Final[tuple[DatabaseFormat, ...]] = (AgentSessions(), Checkpoints())
+"""The forms of SQLite databases, in the order in which they are asked."""
+
+
+def about_formats() -> dict[str, About]:
+    """Return what each format of a program says of itself, by its name."""
+    texts = {each.name: each.about for each in KNOWN_FORMATS}
+    return texts | {each.name: each.about for each in DATABASE_FORMATS}

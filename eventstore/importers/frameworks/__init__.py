@@ -1,0 +1,1 @@
+"""Messages and saved states of frameworks."""

@@ -1,0 +1,1 @@
+"""Sessions of agents: a reader for the files of each program."""

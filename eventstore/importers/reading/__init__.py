@@ -1,0 +1,1 @@
+"""What all readers share: values and members of files, dialogues, transcripts, problems."""

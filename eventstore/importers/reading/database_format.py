@@ -1,0 +1,41 @@
+"""The seam for a new form of SQLite databases.
+
+A form is one module with a class that keeps `DatabaseFormat`, and one line in
+`formats.DATABASE_FORMATS`.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
+from typing import Protocol, TypeAlias
+
+from eventstore.importers.reading.about import About
+from eventstore.importers.reading.problems import Problems
+from eventstore.importers.reading.transcript import Transcript
+
+Tables: TypeAlias = Mapping[str, AbstractSet[str]]
+"""The tables of a database, with the columns of each."""
+
+
+class DatabaseFormat(Protocol):
+    """A form of databases that hold conversations."""
+
+    name: str
+    """The name of the format."""
+
+    about: About
+
+    def looks_like(self, tables: Tables) -> bool:
+        """Return whether a database with these tables is of this form."""
+        ...
+
+    def read(self, database: sqlite3.Connection, problems: Problems) -> Iterator[Transcript]:
+        """Yield the conversations; what cannot be read becomes a problem."""
+        ...
+
+
+def bytes_of(cell: object) -> bytes:
+    """Return what a cell holds as bytes."""
+    return cell if isinstance(cell, bytes) else str(cell).encode()
