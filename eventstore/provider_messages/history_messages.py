@@ -13,7 +13,7 @@ import msgspec
 from eventstore.append.stored_once import stem_of
 from eventstore.domain.events import ModelResponded
 from eventstore.domain.finish_reasons import why_not_whole
-from eventstore.domain.json_types import is_json_object
+from eventstore.domain.json_types import JsonValue, is_json_object
 from eventstore.domain.jsonable import readable
 from eventstore.domain.messages import Text
 from eventstore.providers.adapter_protocol import ResultTest
@@ -26,7 +26,7 @@ from eventstore.providers.model import (
     ParsedResult,
 )
 from eventstore.providers.native_form import without_restorable_native
-from eventstore.providers.parsing import parse
+from eventstore.providers.parsing import parse_plain
 from eventstore.providers.registry import known_provider
 from eventstore.providers.response_facts import model_responded
 from eventstore.providers.responses import count_of_answers
@@ -95,18 +95,18 @@ class HistoryReader:
             is_silent = not is_json_object(message) and says_nothing(message, self._provider)
             items = [
                 without_restorable_native(item, self._provider)
-                for item in parse([None if is_silent else given], self._provider, *self._tests)
+                for item in parse_plain(None if is_silent else given, self._provider, *self._tests)
             ]
         self._stem = stem_of(self._stem, form)
         if self._error_pattern is not None:
             items = [_judged_by_text(item, self._error_pattern) for item in items]
         return HistoryMessage(self._stem, items, given, failed, answers)
 
-    def _plain(self, message: Any) -> Any:
+    def _plain(self, message: Any) -> JsonValue:
         """Return a message as JSON; a response that is not whole keeps what says so."""
         reason = finish_reason_of(message, self._provider)
         if why_not_whole(self._provider, reason) and hasattr(message, "model_dump"):
-            return message.model_dump(mode="json", by_alias=True, exclude_none=True)
+            message = message.model_dump(mode="json", by_alias=True, exclude_none=True)
         return plain(message)
 
 
@@ -127,7 +127,7 @@ def _judged_by_text(item: ParsedItem, error_pattern: re.Pattern[str]) -> ParsedI
     return msgspec.structs.replace(item, is_error=bool(error_pattern.search(item.text)))
 
 
-def _encodable_json(message: object) -> tuple[object, bytes]:
+def _encodable_json(message: JsonValue) -> tuple[JsonValue, bytes]:
     """Return a message that can be written as JSON, and that JSON."""
     try:
         return message, _encode(message)

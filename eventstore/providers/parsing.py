@@ -51,6 +51,17 @@ def parse(
     return _parsed(given, [plain(message) for message in given], name, is_error, is_rejection)[0]
 
 
+def parse_plain(
+    message: JsonValue,
+    name: str,
+    is_error: ResultTest | None = None,
+    is_rejection: ResultTest | None = None,
+) -> list[ParsedItem]:
+    """Return the items of one message, which is plain JSON already; see `parse` and `plain`."""
+    taken: list[Any] = [None if says_nothing(message, name) else message]
+    return _parsed(taken, taken, name, is_error, is_rejection)[0]
+
+
 def parse_own(
     messages: Sequence[Any] | JsonObject,
     name: str,

@@ -11,6 +11,7 @@ from eventstore.domain.json_types import JsonObject, JsonValue
 from eventstore.importers.reading.json_lines import decode
 
 _encode = msgspec.json.encode
+_FIRST_OF_JSON = '{["-0123456789tfnNI'
 
 
 def text(value: JsonObject, *keys: str) -> str:
@@ -42,7 +43,7 @@ def objects(value: JsonObject, key: str) -> list[JsonObject]:
 
 def parsed(value: JsonValue) -> JsonValue:
     """Return the JSON value that a text holds, once and again; other values as they are."""
-    while isinstance(value, str):
+    while isinstance(value, str) and value.lstrip()[:1] in _FIRST_OF_JSON:
         try:
             value = decode(value.encode())
         except ValueError:
