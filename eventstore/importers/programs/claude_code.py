@@ -12,9 +12,11 @@ from typing import TypeGuard
 
 import msgspec
 
+from eventstore.domain.fingerprint import content_id
 from eventstore.domain.json_types import JsonObject, is_json_list, is_json_object
 from eventstore.importers.reading.about import About
 from eventstore.importers.reading.file_format import FileContent, Unit
+from eventstore.importers.reading.kept_items import KeptItems
 from eventstore.importers.reading.problems import Problems
 from eventstore.importers.reading.times import time_of
 from eventstore.importers.reading.transcript import Transcript
@@ -60,9 +62,9 @@ class _Chain:
         self.parent = parent
         self.agent = agent
         self.sessions: list[str] = []
-        self.messages: list[JsonObject] = []
+        self.messages: KeptItems[JsonObject] = KeptItems()
         self.times: list[int | None] = []
-        self.blocks: dict[str, set[bytes]] = {}  # message id to its content blocks so far
+        self.blocks: dict[str, set[bytes]] = {}  # message id to digests of its blocks so far
         self.side_chains = 0
 
     def add(self, record: JsonObject, message: JsonObject) -> None:
@@ -103,7 +105,8 @@ class SessionLog:
                 ids[id(chain)] = (
                     f"{ids[id(chain.parent)]}/sidechain-{chain.agent or chain.parent.side_chains}"
                 )
-        calls: dict[int, list[tuple[str, str]]] = {id(c): list(_agent_calls(c)) for c in mains}
+        parents = mains if sides else []
+        calls: dict[int, list[tuple[str, str]]] = {id(c): list(_agent_calls(c)) for c in parents}
         for chain in mains + sides:
             if not chain.messages:
                 continue
@@ -201,9 +204,10 @@ def _text(record: JsonObject, key: str) -> str:
 
 def _canonical_key(block: object) -> bytes:
     try:
-        return _canonical(block)
+        form = _canonical(block)
     except (TypeError, ValueError, RecursionError):
-        return repr(block).encode("utf-8", "backslashreplace")
+        form = repr(block).encode("utf-8", "backslashreplace")
+    return content_id(form)
 
 
 def _agent_calls(chain: _Chain) -> Iterator[tuple[str, str]]:
