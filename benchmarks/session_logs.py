@@ -56,11 +56,12 @@ def _text(chance: random.Random) -> str:
 def _time(second: int) -> str:
     hours, rest = divmod(second, 3600)
     days, hours = divmod(hours, 24)
-    return f"2026-{1 + days // 28:02}-{1 + days % 28:02}T{hours:02}:{rest // 60:02}:{rest % 60:02}.000Z"
+    day = f"2026-{1 + days // 28:02}-{1 + days % 28:02}"
+    return f"{day}T{hours:02}:{rest // 60:02}:{rest % 60:02}.000Z"
 
 
 def _claude_code(chance: random.Random) -> Iterator[list[Line]]:
-    """Yield the records of each step; a result stands twice in its record, as the program has it."""
+    """Yield the records of each step; a result stands in its record twice."""
     last: str | None = None
     number = 0
 

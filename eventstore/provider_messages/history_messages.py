@@ -47,11 +47,18 @@ class HistoryMessage(msgspec.Struct, frozen=True):
     """What it says of itself, if it is a response that failed before it said anything."""
     answers: int = 1
     """How many answers the response has, of which the first is taken."""
+    size: int = 0
+    """How many bytes it takes as JSON."""
+
+    @property
+    def calls(self) -> int:
+        """How many calls the message makes."""
+        return sum(len(item.calls) for item in self.items if isinstance(item, ParsedMessage))
 
     @property
     def makes_calls(self) -> bool:
         """Whether the message makes a call."""
-        return any(isinstance(item, ParsedMessage) and item.calls for item in self.items)
+        return self.calls > 0
 
     @property
     def is_of_user(self) -> bool:
@@ -100,7 +107,7 @@ class HistoryReader:
         self._stem = stem_of(self._stem, form)
         if self._error_pattern is not None:
             items = [_judged_by_text(item, self._error_pattern) for item in items]
-        return HistoryMessage(self._stem, items, given, failed, answers)
+        return HistoryMessage(self._stem, items, given, failed, answers, len(form))
 
     def _plain(self, message: Any) -> JsonValue:
         """Return a message as JSON; a response that is not whole keeps what says so."""

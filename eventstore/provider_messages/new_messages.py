@@ -40,12 +40,16 @@ class LastKnown(msgspec.Struct, frozen=True):
 
 
 class NewEvents(msgspec.Struct):
-    """The events of messages, their ids, and their times at their source."""
+    """The events of messages, their ids, and their times at their source.
+
+    So many `messages` gave an event.
+    """
 
     events: list[Event] = []
     ids: list[bytes] = []
     times: list[int | None] = []
     findings: list[Finding] = []
+    messages: int = 0
 
     def identified(self) -> IdentifiedEvents:
         """Return the events as an append takes them."""
@@ -133,6 +137,7 @@ def events_of_new(
         if message.failed is not None:
             by_message[number].append(message.failed)
         made.events += by_message[number]
+        made.messages += bool(by_message[number])
         made.ids += event_ids_of(message.stem, len(by_message[number]))
         made.times += [times[number]] * len(by_message[number])
         if message.answers > 1:

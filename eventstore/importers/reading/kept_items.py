@@ -13,13 +13,12 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterable, Iterator
+from io import SEEK_END
+from math import inf
 from tempfile import TemporaryFile
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import IO, Generic, TypeVar, cast
 
 import msgspec
-
-if TYPE_CHECKING:
-    from io import FileIO
 
 T = TypeVar("T")
 
@@ -42,8 +41,7 @@ class KeptItems(Generic[T]):
     def __init__(self, items: Iterable[T] = (), *, kept_bytes: int = KEPT_BYTES) -> None:
         self._items: list[T | _Far] = []
         self._room: float = kept_bytes
-        self._file: FileIO | None = None
-        self._end = 0
+        self._file: IO[bytes] | None = None
         for item in items:
             self.append(item)
 
@@ -67,28 +65,32 @@ class KeptItems(Generic[T]):
         return taken
 
     def _placed(self, item: T) -> T | _Far:
-        if self._room == float("inf"):
+        if self._room == inf:
             return item
         data = pickle.dumps(item, pickle.HIGHEST_PROTOCOL)
         if len(data) < LONG_BYTES or len(data) <= self._room:
             self._room -= len(data)
             return item
-        try:
-            if self._file is None:
-                self._file = TemporaryFile(buffering=0)  # type: ignore[assignment] # noqa: SIM115
-            self._file.seek(self._end)
-            if self._file.write(data) < len(data):
-                raise OSError("the file is full")
-        except OSError:
-            self._room = float("inf")
+        far = self._written(data)
+        if far is None:
+            self._room = inf
             return item
-        far = _Far(self._end, len(data))
-        self._end += len(data)
         return far
 
+    def _written(self, data: bytes) -> _Far | None:
+        """Return where the data now lie in the file; None where they cannot be written."""
+        try:
+            if self._file is None:
+                self._file = TemporaryFile(buffering=0)  # noqa: SIM115 - it goes with the list
+            start = self._file.seek(0, SEEK_END)
+            written = self._file.write(data)
+        except OSError:
+            return None
+        return _Far(start, len(data)) if written == len(data) else None
+
     def _near(self, item: T | _Far) -> T:
-        if not isinstance(item, _Far):
-            return item
+        if not isinstance(item, _Far) or self._file is None:
+            return cast("T", item)
         self._file.seek(item.start)
-        near: T = pickle.loads(self._file.read(item.size))  # noqa: S301 - what this list has written
+        near: T = pickle.loads(self._file.read(item.size) or b"")  # noqa: S301 - written above
         return near
