@@ -64,14 +64,13 @@ def _has_brackets(json: bytes, levels: int) -> bool:
 
 def _holds_few(value: object, levels: int) -> bool:
     """Return whether a value has no more lists and objects than levels, nor many at all."""
-    holders = [value]
+    most = min(levels, _FEW_HOLDERS)
+    holders = [value] if _holds(value) else []
     for holder in holders:
-        for _, member in _members(holder):
-            if type(member) is not str and _holds(member):
-                holders.append(member)
-                if len(holders) > min(levels, _FEW_HOLDERS):
-                    return False
-    return True
+        if len(holders) > most:
+            break
+        holders += [m for _, m in _members(holder) if type(m) is not str and _holds(m)]
+    return len(holders) <= most
 
 
 def _depth_exceeds(json: bytes, levels: int) -> bool:

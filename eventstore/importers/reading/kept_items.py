@@ -17,6 +17,7 @@ from io import SEEK_END
 from math import inf
 from tempfile import TemporaryFile
 from typing import IO, Generic, TypeVar, cast
+from weakref import finalize
 
 import msgspec
 
@@ -82,6 +83,7 @@ class KeptItems(Generic[T]):
         try:
             if self._file is None:
                 self._file = TemporaryFile(buffering=0)  # noqa: SIM115 - it goes with the list
+                finalize(self, self._file.close)
             start = self._file.seek(0, SEEK_END)
             written = self._file.write(data)
         except OSError:
