@@ -722,7 +722,7 @@ def test_a_long_import_shows_that_it_goes_on(run: Command, monkeypatch: pytest.M
 
 
 def test_a_terminal_shows_how_far_an_import_is(run: Command) -> None:
-    """There is a bar for the bytes of each file, and one for all: with files, messages and calls."""
+    """A bar shows the bytes of each file, and one those of all, with messages and calls."""
     paths = [messages(run.folder / f"long{number}.jsonl", 1000) for number in (1, 2)]
     environment = {**run.environment, "COLUMNS": "160", "TERM": "xterm"}
     command = [sys.executable, "-W", "error", "-m", "projections.cli", "import"]

@@ -1,4 +1,4 @@
-"""Conversations longer than memory: long items wait in a temporary file, and nothing else differs."""
+"""Long conversations: long items wait in a temporary file, and nothing else differs."""
 
 from __future__ import annotations
 
