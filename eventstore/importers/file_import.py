@@ -213,13 +213,13 @@ class _Importing:
         started = None
         if transcript.parent_id is not None:
             started = RunStarted(None, transcript.parent_id, transcript.parent_call_id)
-        told = ImportSource(
+        origin = ImportSource(
             is_rejection=is_refusal,
             started=started,
             times=transcript.times,
             error_pattern=self._error_pattern or transcript.error_pattern,
         )
-        importing = Import(chat.session, chat.id, known_provider(transcript.provider), told)
+        importing = Import(chat.session, chat.id, known_provider(transcript.provider), origin)
         progress.add(importing.done)
         return importing.run(_stepping(transcript.messages, step))
 

@@ -244,7 +244,7 @@ json_values = st.recursive(
 
 @given(json_values, st.integers(0, 8), st.booleans())
 def test_every_measure_of_levels_is_the_same(value: Any, levels: int, is_long: bool) -> None:
-    """Of the value, of its text, and of both together, whatever brackets the texts in it have."""
+    """The text, and both together, tell as much as the value, whatever brackets its texts have."""
     if is_long:
         value = [value, '"[{' * 400]
     encoded = msgspec.json.encode(value)

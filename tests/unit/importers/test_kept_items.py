@@ -26,7 +26,7 @@ long_items = st.builds(lambda item: {"item": item, "text": LONG}, items)
 
 @given(st.lists(items | long_items), st.integers(0, 4 * LONG_BYTES), st.data())
 def test_kept_items_are_a_list(given: list[Any], kept_bytes: int, data: st.DataObject) -> None:
-    """They are equal, in order, as often as one asks, whichever of them wait in a file."""
+    """Its items are equal and in order, as often as one asks, whichever of them wait in a file."""
     kept = KeptItems(given, kept_bytes=kept_bytes)
     assert [*kept] == [*kept] == given
     assert [kept[number] for number in range(len(kept))] == given
