@@ -16,7 +16,11 @@ _FIRST_OF_JSON = '{["-0123456789tfnNI'
 
 def text(value: JsonObject, *keys: str) -> str:
     """Return the first of the members that is text and not empty, or empty text."""
-    return next((found for key in keys if isinstance(found := value.get(key), str) and found), "")
+    for key in keys:
+        found: JsonValue = value.get(key)
+        if isinstance(found, str) and found:
+            return found
+    return ""
 
 
 def member(value: JsonObject, *keys: str) -> JsonObject:
