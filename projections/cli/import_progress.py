@@ -84,9 +84,8 @@ class _Bars:
         def show() -> None:
             self._progress.update(bar, completed=file.position, done=_counts(file))
             whole = file.whole
-            most = max(whole.size, whole.position)
-            done = {"completed": whole.position, "total": most, "done": _done(whole)}
-            self._progress.update(self._whole, **done)
+            read, most = whole.position, max(whole.size, whole.position)
+            self._progress.update(self._whole, completed=read, total=most, done=_done(whole))
 
         try:
             show()
