@@ -102,7 +102,7 @@ def main() -> None:
     options = arguments(__doc__, megabytes=300, rounds=3)
     megabytes = options.megabytes or (30 if options.quick else 300)
     rounds = options.rounds or (1 if options.quick else 3)
-    found = []
+    found: list[Figure] = []
     with folder(memory=True) as name:
         for form in session_logs.FORMS:
             found += measure(Path(name), form, megabytes * MEGABYTE, rounds)
