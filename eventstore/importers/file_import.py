@@ -4,8 +4,9 @@
    own where the log has another part under that id (`Transcript.part_id`).
 2. The conversation of a sub-agent begins with a run that names its parent, and the call there.
 3. A call that a person refused is rejected (`is_refusal`).
-4. Files are begun in their order, and finish in any order. A part of several waits until the files
-   before are finished: an import of the same files gives the same ids.
+4. Files are begun in their order, and finish in any order. A part of several, and what may repeat
+   another file, waits until the files before are finished: an import of the same files gives the
+   same ids, and the same copies.
 5. A conversation that is refused holds up no other one, and a file no other file.
 """
 
@@ -181,7 +182,7 @@ class _Importing:
             with self._watch(progress) as watched:
                 step = self._stoppable(watched)
                 for transcript in source.transcripts(step):
-                    if transcript.part_id is not None:
+                    if transcript.part_id is not None or transcript.may_repeat:
                         self._wait_for_all_before(number)
                     try:
                         _add(done, self._conversation(transcript, step, progress), transcript.id)
@@ -218,6 +219,7 @@ class _Importing:
             started=started,
             times=transcript.times,
             error_pattern=self._error_pattern or transcript.error_pattern,
+            find=self._store.read_fingerprint if transcript.may_repeat else None,
         )
         importing = Import(chat.session, chat.id, known_provider(transcript.provider), origin)
         progress.add(importing.done)

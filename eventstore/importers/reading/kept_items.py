@@ -6,13 +6,14 @@ that follows an older one. So a conversation is read to its end before it is imp
 1. Items of up to `KEPT_BYTES` together stay in memory: of most files, all.
 2. After these, each item of `LONG_BYTES` and more is written to a temporary file, and read when it
    is asked for. The file has no name, and goes with the list.
-3. Where no temporary file can be written, the items stay in memory.
+3. Items that `may_wait` does not let go stay, as do those that are changed later.
+4. Where no temporary file can be written, the items stay in memory.
 """
 
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from io import SEEK_END
 from math import inf
 from tempfile import TemporaryFile
@@ -39,7 +40,14 @@ class _Far(msgspec.Struct, frozen=True, gc=False):
 class KeptItems(Generic[T]):
     """Items in their order."""
 
-    def __init__(self, items: Iterable[T] = (), *, kept_bytes: int = KEPT_BYTES) -> None:
+    def __init__(
+        self,
+        items: Iterable[T] = (),
+        *,
+        kept_bytes: int = KEPT_BYTES,
+        may_wait: Callable[[T], bool] | None = None,
+    ) -> None:
+        self._may_wait = may_wait
         self._items: list[T | _Far] = []
         self._room: float = kept_bytes
         self._file: IO[bytes] | None = None
@@ -66,7 +74,7 @@ class KeptItems(Generic[T]):
         return taken
 
     def _placed(self, item: T) -> T | _Far:
-        if self._room == inf:
+        if self._room == inf or not (self._may_wait is None or self._may_wait(item)):
             return item
         data = pickle.dumps(item, pickle.HIGHEST_PROTOCOL)
         if len(data) < LONG_BYTES or len(data) <= self._room:

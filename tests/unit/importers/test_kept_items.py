@@ -124,7 +124,9 @@ def test_a_long_session_is_imported_as_a_short_one(
     path.write_text("".join(json.dumps(each) + "\n" for each in records))
     logs = []
     for kept_bytes in (10**9, 0):
-        monkeypatch.setattr(KeptItems.__init__, "__kwdefaults__", {"kept_bytes": kept_bytes})
+        monkeypatch.setattr(
+            KeptItems.__init__, "__kwdefaults__", {"kept_bytes": kept_bytes, "may_wait": None}
+        )
         with EventStore.open("sqlite://") as store:
             done = import_file(store, path)
             assert len(done.ids) == 2
