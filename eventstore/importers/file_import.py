@@ -27,6 +27,7 @@ from eventstore.domain.credentials import may_be_address
 from eventstore.domain.events import RunStarted
 from eventstore.errors import EventStoreError, ImportConflict
 from eventstore.importers.given_files import files_of, refused_in
+from eventstore.importers.progress import FileProgress, ImportProgress
 from eventstore.importers.reading.file_format import FileFormat
 from eventstore.importers.reading.problems import SourceError
 from eventstore.importers.reading.transcript import Transcript, is_refusal
@@ -42,17 +43,18 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 Step: TypeAlias = Callable[[], None]
-Watch: TypeAlias = Callable[[Source], AbstractContextManager[Step]]
-"""Gives for a file what is called after each of its messages."""
+Watch: TypeAlias = Callable[[FileProgress], AbstractContextManager[Step]]
+"""Gives for a file what is called after each of its values that is read, and of its messages."""
 
 
 class ImportedFile(msgspec.Struct):
     """What an import did with one file.
 
     `ids` are the ids of its `conversations`. `added` messages, as so many `events`; `skipped` ones
-    were there already. `problems` say what could not be read, at most a thousand of
-    `problem_count`; `findings` what was wrong in the messages added, and how often. `refused` has
-    the errors: of conversations that were not imported, or of a file that could not be read.
+    were there already. Together they make so many `calls`. A message that gave no event is none of
+    them. `problems` say what could not be read, at most a thousand of `problem_count`; `findings`
+    what was wrong in the messages added, and how often. `refused` has the errors: of conversations
+    that were not imported, or of a file that could not be read.
     """
 
     path: str
@@ -60,6 +62,7 @@ class ImportedFile(msgspec.Struct):
     added: int = 0
     skipped: int = 0
     events: int = 0
+    calls: int = 0
     ids: list[str] = []
     problem_count: int = 0
     problems: list[str] = []
@@ -108,8 +111,9 @@ def import_files(
     """Import files, folders of them or patterns, `jobs` at a time; yield what was done in order.
 
     A file that cannot be read holds up no other; its error is in `refused`. So are those of links
-    that lead out of a folder, and of what is no regular file in it. `watch` is called with each
-    file, and gives what is called after each message, such as a bar of progress. See `import_file`.
+    that lead out of a folder, and of what is no regular file in it. `watch` is called with the
+    progress of each file, and gives what is called as it is read and as its messages are taken.
+    See `import_file`.
     """
     given = list(given)
     for path, error in chain.from_iterable(map(refused_in, given)):
@@ -146,9 +150,10 @@ class _Importing:
         self._error_pattern = error_pattern
         self._watch: Watch = watch or (lambda _: nullcontext(lambda: None))
         self._files = files
+        self._progress = ImportProgress(files)
         self._changed = Condition()
         self._unfinished = OrderedDict.fromkeys(range(len(files)))
-        self.is_stopped = False  # then every file ends after its next message
+        self.is_stopped = False  # then every file ends after its next value or message
 
     def file(self, number: int) -> ImportedFile:
         """Import a file, and return what was done with it."""
@@ -163,6 +168,7 @@ class _Importing:
         finally:
             with self._changed:
                 del self._unfinished[number]
+                self._progress.finished += 1
                 self._changed.notify_all()
         return done
 
@@ -171,29 +177,36 @@ class _Importing:
             self._changed.wait_for(lambda: next(iter(self._unfinished)) == number)
 
     def _conversations(self, number: int, source: Source, done: ImportedFile) -> None:
+        progress = self._progress.of(source)
         try:
-            with self._watch(source) as step:
-                for transcript in source.transcripts():
+            with self._watch(progress) as watched:
+                step = self._stoppable(watched)
+                for transcript in source.transcripts(step):
                     if transcript.part_id is not None or transcript.may_repeat:
                         self._wait_for_all_before(number)
                     try:
-                        _add(done, self._conversation(transcript, step), transcript.id)
+                        _add(done, self._conversation(transcript, step, progress), transcript.id)
                     except (EventStoreError, TypeError, ValueError) as error:
                         done.refused.append(error)
         finally:
             done.problem_count = source.problem_count
             done.problems = [str(problem) for problem in source.problems]
 
-    def _conversation(self, transcript: Transcript, step: Step) -> Imported:
+    def _conversation(self, transcript: Transcript, step: Step, progress: FileProgress) -> Imported:
         try:
-            return self._messages(transcript, step)
+            return self._messages(transcript, step, progress)
         except ImportConflict:
             if transcript.part_id is None:
                 raise
         transcript.id, transcript.part_id = transcript.part_id, None
-        return self._messages(transcript, step)
+        return self._messages(transcript, step, progress)
 
-    def _messages(self, transcript: Transcript, step: Step) -> Imported:
+    def _messages(self, transcript: Transcript, step: Step, progress: FileProgress) -> Imported:
+        from eventstore.provider_messages.history_import import (  # loads the providers
+            Import,
+            ImportSource,
+        )
+
         try:
             chat = self._store.conversation(transcript.id)
         except ValueError as error:
@@ -201,25 +214,32 @@ class _Importing:
         started = None
         if transcript.parent_id is not None:
             started = RunStarted(None, transcript.parent_id, transcript.parent_call_id)
-        from eventstore.provider_messages.history_import import Import, ImportSource
-
-        told = ImportSource(
+        origin = ImportSource(
             is_rejection=is_refusal,
             started=started,
             times=transcript.times,
             error_pattern=self._error_pattern or transcript.error_pattern,
             find=self._store.read_fingerprint if transcript.may_repeat else None,
         )
-        provider = known_provider(transcript.provider)
-        messages = self._stepping(transcript.messages, step)
-        return Import(chat.session, chat.id, provider, told).run(messages)
+        importing = Import(chat.session, chat.id, known_provider(transcript.provider), origin)
+        progress.add(importing.done)
+        return importing.run(_stepping(transcript.messages, step))
 
-    def _stepping(self, messages: Iterable[T], step: Step) -> Iterator[T]:
-        for message in messages:
-            yield message
+    def _stoppable(self, step: Step) -> Step:
+        """Return a step that ends the import of its file, once all are to end."""
+
+        def stop_or_step() -> None:
             if self.is_stopped:
                 raise CancelledError
             step()
+
+        return stop_or_step
+
+
+def _stepping(messages: Iterable[T], step: Step) -> Iterator[T]:
+    for message in messages:
+        yield message
+        step()
 
 
 def _add(done: ImportedFile, imported: Imported, conversation_id: str) -> None:
@@ -228,6 +248,7 @@ def _add(done: ImportedFile, imported: Imported, conversation_id: str) -> None:
     done.added += imported.added
     done.skipped += imported.skipped
     done.events += imported.events
+    done.calls += imported.calls
     found = Counter(finding.problem for finding in imported.findings)
     done.findings = dict(Counter(done.findings) + found)
 

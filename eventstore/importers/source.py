@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import chain
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -62,6 +62,7 @@ class Source:
         else:
             self._format = provider
         self._name = name
+        self._on_value: Callable[[], object] | None = None
         self._problems = Problems()
         self._file: _File
         if is_server:
@@ -89,13 +90,14 @@ class Source:
         """The number of bytes read so far."""
         return self._file.position
 
-    def transcripts(self) -> Iterator[Transcript]:
-        """Yield the conversations of the file, in order.
+    def transcripts(self, on_value: Callable[[], object] | None = None) -> Iterator[Transcript]:
+        """Yield the conversations of the file, in order; call `on_value` after each of its values.
 
         Raises:
             SourceError: the file holds no conversation.
         """
         count = 0
+        self._on_value = on_value
         for transcript in self._transcripts():
             count += 1
             yield transcript
@@ -174,7 +176,7 @@ class Source:
     ) -> Iterator[Transcript]:
         whole_folder = isinstance(self._file, EventFolder)
         content = FileContent(
-            values,
+            self._watched(values),
             unit,
             file_stem=self.path.resolve().parent.name if whole_folder else self.path.stem,
             name=self._name,
@@ -184,6 +186,12 @@ class Source:
         )
         transcripts = file_format.read(content)
         return transcripts if unit == "file" else filter(self._has_messages, transcripts)
+
+    def _watched(self, values: NumberedValues) -> NumberedValues:
+        for value in values:
+            yield value
+            if self._on_value is not None:
+                self._on_value()
 
     def _has_messages(self, transcript: Transcript) -> bool:
         """Return whether a transcript has messages; one without them becomes a problem."""

@@ -14,6 +14,7 @@ from typing import TypeGuard
 
 import msgspec
 
+from eventstore.domain.fingerprint import content_id
 from eventstore.domain.finish_reasons import ending_of
 from eventstore.domain.json_types import JsonObject, is_json_list, is_json_object
 from eventstore.importers.programs.claude_code_paths import SessionPath, place_of, told_on
@@ -22,6 +23,7 @@ from eventstore.importers.reading.about import About
 from eventstore.importers.reading.file_format import FileContent, Unit
 from eventstore.importers.reading.json_lines import decode
 from eventstore.importers.reading.json_members import text
+from eventstore.importers.reading.kept_items import KeptItems
 from eventstore.importers.reading.problems import Problems
 from eventstore.importers.reading.regular_files import fault_of
 from eventstore.importers.reading.times import time_of
@@ -74,9 +76,9 @@ class _Chain:
         self.parent = parent
         self.agent = agent
         self.sessions: list[str] = []
-        self.messages: list[JsonObject] = []
+        self.messages: KeptItems[JsonObject] = KeptItems(may_wait=_is_of_user)
         self.times: list[int | None] = []
-        self.blocks: dict[str, set[bytes]] = {}  # message id to its content blocks so far
+        self.blocks: dict[str, set[bytes]] = {}  # message id to digests of its blocks so far
         self.side_chains = 0
         self.path = SessionPath()
         self.copied = 0
@@ -281,6 +283,11 @@ def _is_bookkeeping(value: object) -> bool:
     return is_json_object(value) and isinstance(value.get("type"), str) and "message" not in value
 
 
+def _is_of_user(message: JsonObject) -> bool:
+    """Return whether a message is written once: one of the model may be written again, longer."""
+    return bool(message["role"] == "user")
+
+
 def _text(record: JsonObject, key: str) -> str:
     value = record.get(key)
     return value if isinstance(value, str) else ""
@@ -288,9 +295,10 @@ def _text(record: JsonObject, key: str) -> str:
 
 def _canonical_key(block: object) -> bytes:
     try:
-        return _canonical(block)
+        form = _canonical(block)
     except (TypeError, ValueError, RecursionError):
-        return repr(block).encode("utf-8", "backslashreplace")
+        form = repr(block).encode("utf-8", "backslashreplace")
+    return content_id(form)
 
 
 class _AgentCall(msgspec.Struct, frozen=True):

@@ -4,33 +4,23 @@ from __future__ import annotations
 
 import os
 import re
-import sys
-import time
-from collections.abc import Callable, Generator
-from contextlib import contextmanager, nullcontext
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from msgspec.structs import asdict
 
 from eventstore import EventStoreError
 from eventstore.domain.credentials import may_be_address
-from eventstore.importers import PROVIDERS, ImportedFile, Source, import_files
+from eventstore.importers import PROVIDERS, ImportedFile, import_files
 from eventstore.providers import ForeignForm
-from projections.cli.interrupts import raise_if_interrupted
+from projections.cli.import_progress import shown_progress
 from projections.cli.options import URL, Json, Url, file_name, open_store
-from projections.cli.output import clean, complain, console, print_json, say, show_table
-
-if TYPE_CHECKING:
-    from rich.progress import Progress, TaskID
-
-    from eventstore.importers.file_import import Watch
+from projections.cli.output import complain, print_json, say, show_table
 
 MAX_LISTED = 20
 """Problems of a file that are listed for people; `--json` has more."""
 
-PROGRESS_SECONDS = 2.0
-"""Seconds between two lines of progress where there is no terminal."""
+_COUNTED = ("conversations", "calls", "messages added", "there already", "events", "problems")
 
 MAX_JOBS = 4
 """Files that are imported at a time, unless the caller asks for another number."""
@@ -94,7 +84,7 @@ def import_(
     _check_pattern(error_pattern)
     given = [each if may_be_address(each) else file_name(each) for each in files]
     reports: list[ImportedFile] = []
-    with open_store(url, create=True) as store, _progress() as progress:
+    with open_store(url, create=True) as store, shown_progress() as progress:
         importing = import_files(
             store,
             given,
@@ -141,80 +131,16 @@ def _check_pattern(pattern: str | None) -> None:
         raise typer.BadParameter(f"{pattern!r}: {error}", param_hint="--error-pattern") from error
 
 
-@contextmanager
-def _progress() -> Generator[Watch, None, None]:
-    """Give what shows the progress of files: lines of a terminal, or of a log."""
-    if not sys.stderr.isatty():
-        yield lambda source: nullcontext(_Lines(source).step)
-        return
-    from rich.markup import escape
-    from rich.progress import Progress, TextColumn  # slow to load
-
-    messages = TextColumn("{task.fields[messages]:,} messages")
-    columns = (*Progress.get_default_columns(), messages)
-    with Progress(*columns, console=console(stderr=True), transient=True) as progress:
-        finished: list[TaskID] = []
-
-        @contextmanager
-        def of(source: Source) -> Generator[Callable[[], None], None, None]:
-            while finished:
-                progress.remove_task(finished.pop())
-            name = escape(clean(source.path.name, kept=""))
-            task = progress.add_task(name, total=source.size, messages=0)
-            try:
-                yield _Bar(source, progress, task).step
-            finally:
-                finished.append(task)
-
-        yield of
-
-
-class _Bar:
-    """Progress for a terminal."""
-
-    def __init__(self, source: Source, progress: Progress, task: TaskID) -> None:
-        self._source = source
-        self._progress = progress
-        self._task = task
-        self._count = 0
-
-    def step(self) -> None:
-        raise_if_interrupted()
-        self._count += 1
-        if self._count % 100 == 0:
-            self._progress.update(self._task, completed=self._source.position, messages=self._count)
-
-
-class _Lines:
-    """Progress for a log file: a line every few seconds."""
-
-    def __init__(self, source: Source) -> None:
-        self._source = source
-        self._count = 0
-        self._last_line_at = time.monotonic()
-
-    def step(self) -> None:
-        raise_if_interrupted()
-        self._count += 1
-        if self._count % 100 or time.monotonic() - self._last_line_at < PROGRESS_SECONDS:
-            return
-        self._last_line_at = time.monotonic()
-        share = self._source.position / max(self._source.size, 1)
-        path = clean(str(self._source.path), kept="")
-        sys.stderr.write(f"{path}: {self._count:,} messages, {share:.0%} read\n")
-        sys.stderr.flush()
-
-
 def _print_reports(reports: list[ImportedFile]) -> None:
     imported = [report for report in reports if report.conversations or not report.refused]
     if imported:  # of the others there is nothing to say but the reason
         show_table(
-            ("file", "conversations", "messages added", "there already", "events", "problems"),
+            ("file", *_COUNTED),
             [
-                (r.path, r.conversations, r.added, r.skipped, r.events, _problems(r))
+                (r.path, r.conversations, r.calls, r.added, r.skipped, r.events, _problems(r))
                 for r in imported
             ],
-            right=("conversations", "messages added", "there already", "events", "problems"),
+            right=_COUNTED,
         )
     for report in reports:
         if report.problem_count or report.findings:
