@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-
 from support.scripted_model import SUB_AGENT_TASK, Step, scripted_model
 
 PROMPT = "Do the work"

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-from support.importing import Importer
 from support.real_programs import PROGRAMS, run
 from support.tiers import LONG
 
 from eventstore.importers import source
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from support.importing import Importer
 
 pytestmark = [
     pytest.mark.slow,
