@@ -130,7 +130,18 @@ PROGRAMS: dict[str, Program] = {
         runner=("run_shell_command", "command"),
         more={"description": "a", "is_background": False},
         read=("read_file", "file_path"),
-        sessions=".qwen/projects/*/chats/*.jsonl",
+        agent=(
+            "agent",
+            {
+                "description": "count files",
+                "prompt": SUB_AGENT_TASK,
+                "subagent_type": "general-purpose",
+                "run_in_background": False,
+            },
+        ),
+        sessions=".qwen/projects/*/*/**/*.jsonl",
+        completed=3,
+        conversations=2,
     ),
     "gemini-cli": Program(
         packages=("@google/gemini-cli@0.61.0",),

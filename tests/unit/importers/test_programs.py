@@ -174,6 +174,16 @@ def test_turns_that_were_taken_back_in_qwen_are_a_conversation_of_their_own(
     assert [said for _, said in importer.said()] == ["one", "first", "three", "two"]
 
 
+def test_a_sub_agent_of_qwen_is_linked_to_its_call(importer: Importer) -> None:
+    """Its file names the session; its id ends with that of the call."""
+    own = {"agentId": "general-purpose-call_4", "agentName": "general-purpose"}
+    importer.lines("agent-x.jsonl", qwen("user", "0", None, {"text": "count"}, **own))
+    assert importer.ids == ["s/general-purpose-call_4"]
+    first = next(iter(importer.store.conversation(importer.ids[0]).events())).event
+    assert isinstance(first, RunStarted)
+    assert (first.parent_conversation_id, first.parent_call_id) == ("s", "call_4")
+
+
 def test_telemetry_alone_is_refused_as_that_of_qwen(importer: Importer) -> None:
     """A file without messages is no success."""
     path = importer.folder / "s.jsonl"
