@@ -15,6 +15,7 @@ from eventstore.importers.programs.cline import ClineSessions, ClineTasks
 from eventstore.importers.programs.codex import CodexRollouts
 from eventstore.importers.programs.continue_cli import ContinueSessions
 from eventstore.importers.programs.copilot_cli import CopilotSessions
+from eventstore.importers.programs.droid import DroidSessions
 from eventstore.importers.programs.gemini_cli import GeminiSessions
 from eventstore.importers.programs.kimi_code import KimiSessions
 from eventstore.importers.programs.mini_swe_agent import MiniSweAgentRuns
@@ -41,6 +42,7 @@ KNOWN_FORMATS: Final[tuple[KnownFormat, ...]] = (
     ContinueSessions(),
     ClineTasks(),
     ClineSessions(),
+    DroidSessions(),
     PiSessions(),
     OpenHandsEvents(),
     SweAgentTrajectories(),

@@ -32,6 +32,9 @@ from eventstore.providers.model import CopiedMessage
 
 _MAX_META_BYTES = 1024 * 1024
 
+_KEPT_REQUESTS = ("api-request", "api-request-blob", "api-request-shape")
+"""Parts of requests to the model, whose messages stand in the session, too."""
+
 _canonical = msgspec.json.Encoder(order="deterministic").encode
 
 
@@ -198,7 +201,8 @@ class SessionLog:
                 self._by_record[uuid] = chain
                 chain.path.add(record, None)
             if not _is_bookkeeping(record):
-                self._problems.add(f"a {record['type']} record, whose message is not known", line)
+                kind = record["type"]
+                self._problems.add(f"a record of type {kind}, whose message is not known", line)
             return
         if not isinstance(uuid, str):
             self._problems.add("a record without a uuid, from another stream", line)
@@ -280,7 +284,9 @@ def _cut_off(message: JsonObject) -> JsonObject:
 
 def _is_bookkeeping(value: object) -> bool:
     """Return whether a record is the program's own: titles, modes, snapshots, progress."""
-    return is_json_object(value) and isinstance(value.get("type"), str) and "message" not in value
+    if not is_json_object(value) or not isinstance(value.get("type"), str):
+        return False
+    return "message" not in value or value["type"] in _KEPT_REQUESTS
 
 
 def _is_of_user(message: JsonObject) -> bool:

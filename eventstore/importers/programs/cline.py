@@ -15,7 +15,14 @@ from eventstore.domain.json_types import JsonObject, JsonValue, is_json_object
 from eventstore.importers.reading.about import About
 from eventstore.importers.reading.dialogue import Dialogue, call_of
 from eventstore.importers.reading.file_format import FileContent, Unit
-from eventstore.importers.reading.json_members import items, member, objects, text, text_of
+from eventstore.importers.reading.json_members import (
+    items,
+    member,
+    objects,
+    parts_as_text,
+    text,
+    text_of,
+)
 from eventstore.importers.reading.times import time_of
 from eventstore.importers.reading.transcript import Transcript
 from eventstore.providers.model import ParsedCall
@@ -148,8 +155,8 @@ def _blocks(message: JsonObject) -> list[JsonObject]:
     return objects(message, "content")
 
 
-def _texts(blocks: Iterable[JsonObject]) -> JsonValue:
-    return [block for block in blocks if block.get("type") in ("text", "image", "file")]
+def _texts(blocks: Iterable[JsonObject]) -> str:
+    return parts_as_text(each for each in blocks if each.get("type") in ("text", "image", "file"))
 
 
 def _call(block: JsonObject) -> ParsedCall:

@@ -1,7 +1,8 @@
 """Sessions of Qwen Code: a record a line, with a content of Gemini.
 
 Each record names the one before it; where a person went back, the turns that were taken back are a
-conversation of their own. The status of a call stands beside its result, and a command that exited
+conversation of their own. A sub-agent has a file of its own, and an id that ends with that of its
+call. The status of a call stands beside its result, and a command that exited
 with another code than 0 has the status `error`.
 """
 
@@ -49,7 +50,7 @@ class QwenSessions:
     def read(self, content: FileContent) -> Iterator[Transcript]:
         """Yield the session, then what was taken back in it."""
         records: Branches[JsonObject] = Branches()
-        session, agent = "", ""
+        session, agent, kind = "", "", ""
         for number, value in content.values:
             if not is_record(value):
                 content.report("not a record of Qwen Code", number)
@@ -57,6 +58,7 @@ class QwenSessions:
                 records.add(value, uuid, value.get("parentUuid"))
                 session = session or text(value, "sessionId")
                 agent = agent or text(value, "agentId")
+                kind = kind or text(value, "agentName")
         name = content.name or session or content.stem
         parent = None
         if agent and session:
@@ -65,6 +67,8 @@ class QwenSessions:
         if not main:
             content.problems.add("records of Qwen Code without messages, such as its telemetry")
         transcript = main.transcript(name, parent)
+        if parent and agent.startswith(f"{kind}-"):  # such as `general-purpose-call_1`
+            transcript.parent_call_id = agent.removeprefix(f"{kind}-")
         transcript.part_id = f"{name}/{content.file_stem}"  # an import may have what was taken back
         yield transcript
         number = 0

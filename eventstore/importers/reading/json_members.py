@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -68,6 +69,12 @@ def text_of(content: JsonValue) -> str:
         return _encode(content).decode()
     except (TypeError, ValueError, RecursionError):
         return str(content)
+
+
+def parts_as_text(parts: Iterable[JsonObject]) -> str:
+    """Return the text of a message's parts; none where there are none."""
+    given: list[JsonValue] = [*parts]
+    return text_of(given) if given else ""
 
 
 _PART_TYPES = re.compile(

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from support.importing import Importer, clock, states
-from support.program_files import PI, path_of, pi, pi_said, values_of
+from support.program_files import DROID, DROID_STREAM, PI, path_of, pi, pi_said, values_of
 
 from eventstore.domain.events import RunStarted, ToolCompleted
 from eventstore.importers import import_file
@@ -172,6 +172,16 @@ def test_turns_that_were_taken_back_in_qwen_are_a_conversation_of_their_own(
     )
     assert importer.ids == ["s/s", "s/taken-back-1"]
     assert [said for _, said in importer.said()] == ["one", "first", "three", "two"]
+
+
+def test_a_sub_agent_of_qwen_is_linked_to_its_call(importer: Importer) -> None:
+    """Its file names the session; its id ends with that of the call."""
+    own = {"agentId": "general-purpose-call_4", "agentName": "general-purpose"}
+    importer.lines("agent-x.jsonl", qwen("user", "0", None, {"text": "count"}, **own))
+    assert importer.ids == ["s/general-purpose-call_4"]
+    first = next(iter(importer.store.conversation(importer.ids[0]).events())).event
+    assert isinstance(first, RunStarted)
+    assert (first.parent_conversation_id, first.parent_call_id) == ("s", "call_4")
 
 
 def test_telemetry_alone_is_refused_as_that_of_qwen(importer: Importer) -> None:
@@ -394,6 +404,46 @@ def test_a_task_of_cline_is_named_for_its_folder(importer: Importer) -> None:
     path.write_text(json.dumps([cline("user", TASK)]))
     importer.file(path)
     assert importer.ids == ["1777370400000"]
+
+
+# Factory Droid
+
+
+@pytest.mark.parametrize("lines", [DROID, DROID_STREAM], ids=["session", "stream"])
+def test_calls_of_droid_are_read_from_sessions_and_streams(
+    lines: list[dict[str, Any]], importer: Importer
+) -> None:
+    """What the end of a stream says again is not told twice."""
+    tools = importer.lines("x.jsonl", *lines)
+    assert (importer.ids, importer.problems) == (["s"], [])
+    assert states(tools) == [("Execute", "Completed"), ("Execute", "Failed")]
+    assert [tool.call.arguments for tool in tools] == [{"command": "ls"}, {"command": "id"}]
+    assert [said for _, said in importer.said()].count("Done.") <= 1
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "program"),
+    [
+        (
+            "a.jsonl",
+            '{"role":"assistant","message":{"content":[{"type":"tool_use","name":"Shell"}]}}',
+            "Cursor",
+        ),
+        ("a.json", '{"history":[{"user":{},"assistant":{"ToolUse":{}}}]}', "Kiro or Amazon Q"),
+        ("a.log", "\n# aider chat started at 2026-11-28 10:00:00\n\n#### go\n", "aider"),
+    ],
+)
+def test_what_is_not_read_is_refused_as_its_program_s(
+    name: str, text: str, program: str, importer: Importer
+) -> None:
+    """It is never a success without its calls."""
+    path = importer.folder / name
+    path.write_text(text)
+    with pytest.raises(SourceError, match=program):
+        import_file(importer.store, path)
 
 
 # pi
