@@ -20,6 +20,7 @@ from eventstore.domain.detached import ArchiveEvent
 from eventstore.domain.failure import Failure
 from eventstore.domain.messages import Part
 from eventstore.domain.redaction import PayloadsRedacted, is_marker
+from eventstore.domain.tools_offered import GateAnswer, ToolsOffered
 from eventstore.domain.usage import Usage, UsageLimitBreach
 
 
@@ -249,29 +250,6 @@ class MessageAdded(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
             exact=are_lists and self.exact and piece.exact,
             finish_reason=piece.finish_reason or self.finish_reason,
         )
-
-
-class GateAnswer(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """The answer of one gate: a sorted list of tool names, or no opinion."""
-
-    gate: str
-    allow: tuple[str, ...] | None = None
-
-
-class ToolsOffered(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """The tools that the model could see in one iteration, and why.
-
-    Called `ToolGateApplied` in clark-agent, for each of the `gates`. Its `conflict` is called
-    `ToolGateConflictResolved` there.
-    """
-
-    tag: ClassVar[str] = "tools_offered"
-    schema: ClassVar[int] = 1
-    iteration: int
-    available: tuple[str, ...]
-    allowed: tuple[str, ...] | None = None
-    gates: tuple[GateAnswer, ...] = ()
-    conflict: dict[str, Any] | None = None
 
 
 class HookRaised(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
