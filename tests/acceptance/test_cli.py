@@ -855,6 +855,25 @@ def test_conversations_are_listed_with_their_calls(run: Command, store: EventSto
     assert other.endswith("under way")
 
 
+def test_the_list_counts_failures_as_the_statistics_do(run: Command) -> None:
+    """A completed call whose result says an error stands in a column of its own."""
+    asked = {"id": "a", "type": "function", "function": {"name": "find", "arguments": "{}"}}
+    said = [
+        {"role": "user", "content": "Find it."},
+        {"role": "assistant", "tool_calls": [asked]},
+        {"role": "tool", "tool_call_id": "a", "content": "no such lamp\nexited with code 2"},
+    ]
+    path = run.folder / "lamp.json"
+    path.write_text(json.dumps(said))
+    run.here("import", path, "--url", run.url)
+    head, line = run.here("show", "--url", run.url).stdout.splitlines()
+    assert "  failed  said an error  open  " in head
+    assert re.fullmatch(r"lamp +4 .* +1 +0 +1 +0 +0 +under way", line)
+    assert "0 failed" in run.here("stats", "--url", run.url).stdout
+    failure = run.here("why", "lamp", "--url", run.url).stdout.splitlines()[3]
+    assert failure == "failure    version 4, find, answered with an error: no such lamp"
+
+
 def test_stats_of_an_import_do_not_count_attempts(run: Command) -> None:
     """An imported history says nothing of attempts, so no rate is made of them."""
     run.here("import", messages(run.folder / "chat.jsonl", 3), "--url", run.url)
