@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from itertools import chain
@@ -88,7 +88,7 @@ def import_file(
 
     Where a conversation of the file was imported, the errors of others are in `refused`.
     """
-    done = _Importing([path], store, provider, name, error_pattern, None).file(0)
+    done = _Importing([path], store, provider, name, error_pattern).file(0)
     if done.refused and not done.conversations:
         raise done.refused[0]
     return done
@@ -103,18 +103,21 @@ def import_files(
     error_pattern: str | re.Pattern[str] | None = None,
     jobs: int = 1,
     watch: Watch | None = None,
+    only: Mapping[str, Iterable[str]] | None = None,
 ) -> Iterator[ImportedFile]:
     """Import files, folders of them or patterns, `jobs` at a time; yield what was done in order.
 
     A file that cannot be read holds up no other; its error is in `refused`. So are those of links
     that lead out of a folder, and of what is no regular file in it. `watch` is called with each
-    file, and gives what is called after each message, such as a bar of progress. See `import_file`.
+    file, and gives what is called after each message, such as a bar of progress. `only` names the
+    conversations of some files that are imported, by the paths, with their sub-agents; of other
+    files all are. See `import_file`.
     """
     given = list(given)
     for path, error in chain.from_iterable(map(refused_in, given)):
         yield ImportedFile(str(path), refused=[error])
     files = [*dict.fromkeys(file for each in given for file in files_of(each))]
-    importing = _Importing(files, store, provider, name, error_pattern, watch)
+    importing = _Importing(files, store, provider, name, error_pattern, watch, only)
     numbers = range(len(files))
     if min(len(files), jobs) <= 1:
         yield from map(importing.file, numbers)
@@ -138,12 +141,14 @@ class _Importing:
         provider: str | FileFormat | None,
         name: str | None,
         error_pattern: str | re.Pattern[str] | None,
-        watch: Watch | None,
+        watch: Watch | None = None,
+        only: Mapping[str, Iterable[str]] | None = None,
     ) -> None:
         self._store = store
         self._form = (provider, name)
         self._error_pattern = error_pattern
         self._watch: Watch = watch or (lambda _: nullcontext(lambda: None))
+        self._only = only or {}
         self._files = files
         self._changed = Condition()
         self._unfinished = OrderedDict.fromkeys(range(len(files)))
@@ -170,9 +175,15 @@ class _Importing:
             self._changed.wait_for(lambda: next(iter(self._unfinished)) == number)
 
     def _conversations(self, number: int, source: Source, done: ImportedFile) -> None:
+        only = self._only.get(str(self._files[number]))
+        wanted = None if only is None else set(only)
         try:
             with self._watch(source) as step:
                 for transcript in source.transcripts():
+                    if wanted is not None and transcript.id not in wanted:
+                        if transcript.parent_id not in wanted:
+                            continue
+                        wanted.add(transcript.id)
                     if transcript.part_id is not None:
                         self._wait_for_all_before(number)
                     try:

@@ -13,7 +13,7 @@ from typing import TypeGuard
 import msgspec
 
 from eventstore.domain.json_types import JsonObject, is_json_list, is_json_object
-from eventstore.importers.reading.about import About
+from eventstore.importers.reading.about import About, Listing
 from eventstore.importers.reading.file_format import FileContent, Unit
 from eventstore.importers.reading.problems import Problems
 from eventstore.importers.reading.times import time_of
@@ -39,7 +39,22 @@ class SessionLogs:
         program="Claude Code",
         files="session logs, `.jsonl`",
         failures="marked",
-        places=("~/.claude/projects/*/*.jsonl",),
+        places=("$CLAUDE_CONFIG_DIR/projects/*/*.jsonl", "~/.claude/projects/*/*.jsonl"),
+        listing=Listing(
+            call=r'"type": ?"tool_use"(?:, ?"id": ?"([^"\\]{1,200})")?',
+            parent=r'\A\{"parentUuid": ?null, ?"isSidechain": ?true,.*?"sessionId": ?"([^"\\]{1,200})"',
+            sub_agents=(
+                "{id}/subagents/agent-*.jsonl",
+                "{id}/subagents/workflows/*/agent-*.jsonl",
+            ),
+            companions=(
+                "{id}.meta.json",
+                "{id}/tool-results/*",
+                "{id}/workflows/*.json",
+                "{id}/subagents/workflows/*/journal.jsonl",
+                "sessions-index.json",
+            ),
+        ),
     )
 
     def looks_like(self, value: object, unit: Unit) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import TypeAlias
 
 from eventstore.domain.json_types import JsonObject, JsonValue, is_json_object
-from eventstore.importers.reading.about import About
+from eventstore.importers.reading.about import About, Listing
 from eventstore.importers.reading.dialogue import Dialogue, call_of
 from eventstore.importers.reading.file_format import FileContent, Unit
 from eventstore.importers.reading.json_members import items, member, objects, text, text_of
@@ -28,7 +28,17 @@ class GeminiSessions:
         program="Gemini CLI",
         files="sessions, `.json` and `.jsonl`",
         failures="marked",
-        places=("~/.gemini/tmp/*/chats/session-*.json", "~/.gemini/tmp/*/chats/session-*.jsonl"),
+        places=(
+            "$GEMINI_CLI_HOME/.gemini/tmp/*/chats/session-*.json",
+            "$GEMINI_CLI_HOME/.gemini/tmp/*/chats/session-*.jsonl",
+            "~/.gemini/tmp/*/chats/session-*.json",
+            "~/.gemini/tmp/*/chats/session-*.jsonl",
+        ),
+        listing=Listing(
+            call=r'"id":\s{0,9}"([^"\\]{1,200})",\s{0,99}"name":\s{0,9}"[^"\\]{1,200}",\s{0,99}"args":',
+            id=r'"sessionId":\s{0,9}"([^"\\]{1,200})"',
+            companions=("../logs.json",),
+        ),
     )
 
     def looks_like(self, value: object, unit: Unit) -> bool:
