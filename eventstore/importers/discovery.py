@@ -107,7 +107,8 @@ class Discovered(msgspec.Struct, frozen=True):
             where = "`toolledger sessions` lists them" if pool else "none was found at all"
             shown = "" if wanted == "latest" else f" {name!r}"
             raise UnknownSession(f"there is no session{shown}{whose}: {where}")
-        names = ", ".join(each.name for each in found[:MAX_NAMED]) + (", …" if len(found) > MAX_NAMED else "")
+        names = ", ".join(each.name for each in found[:MAX_NAMED])
+        names += ", …" if len(found) > MAX_NAMED else ""
         raise UnknownSession(
             f"{len(found):,} sessions begin with {name!r}: pass more of the id: {names}"
         )

@@ -42,7 +42,8 @@ class SessionLogs:
         places=("$CLAUDE_CONFIG_DIR/projects/*/*.jsonl", "~/.claude/projects/*/*.jsonl"),
         listing=Listing(
             call=r'"type": ?"tool_use"(?:, ?"id": ?"([^"\\]{1,200})")?',
-            parent=r'\A\{"parentUuid": ?null, ?"isSidechain": ?true,.*?"sessionId": ?"([^"\\]{1,200})"',
+            parent=r'\A\{"parentUuid": ?null, ?"isSidechain": ?true,.*?'
+            r'"sessionId": ?"([^"\\]{1,200})"',
             sub_agents=(
                 "{id}/subagents/agent-*.jsonl",
                 "{id}/subagents/workflows/*/agent-*.jsonl",

@@ -108,9 +108,10 @@ def _named(folder: Path, name: str, problems: Problems) -> Iterator[tuple[Path, 
         with os.scandir(folder) as entries:
             for entry in entries:
                 own = entry.name
-                if len(own) > least and own.startswith(before) and own.endswith(after):
-                    if before or not own.startswith("."):
-                        yield folder / own, own[len(before) : len(own) - len(after)]
+                is_hidden = own.startswith(".") and not before
+                fits = own.startswith(before) and own.endswith(after) and len(own) > least
+                if fits and not is_hidden:
+                    yield folder / own, own[len(before) : len(own) - len(after)]
     except OSError as error:
         problems.add(_unreadable(folder, error))
 

@@ -6,7 +6,7 @@ import re
 import time
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
-from os.path import commonprefix
+from itertools import pairwise, takewhile
 from pathlib import Path
 from typing import Annotated
 
@@ -76,7 +76,9 @@ def sessions(
     show_sessions(looked_for(since, program, root), limit, as_json=as_json)
 
 
-def looked_for(since: str | None, program: str | None, root: Path | None) -> Discovered:
+def looked_for(
+    since: str | None, program: str | None, root: Path | None, option: str = "--program"
+) -> Discovered:
     """Return the sessions in the usual folders, those of one program or since a time alone.
 
     Raises:
@@ -85,16 +87,14 @@ def looked_for(since: str | None, program: str | None, root: Path | None) -> Dis
     if program is not None and program not in programs():
         near = did_you_mean(program, programs())
         raise typer.BadParameter(
-            f"{program!r}: pass one of {', '.join(programs())}{near}", param_hint="--program"
+            f"{program!r}: pass one of {', '.join(programs())}{near}", param_hint=option
         )
     if root is not None and not root.is_dir():
         raise typer.BadParameter(f"{str(root)!r} is not a folder", param_hint="--root")
     earliest = _earliest(since)
     found = discover(root)
     chosen = [
-        each
-        for each in found.sessions
-        if program in (None, each.program) and each.time >= earliest
+        each for each in found.sessions if program in (None, each.program) and each.time >= earliest
     ]
     return replace(found, sessions=chosen)
 
@@ -152,23 +152,24 @@ def short_names(shown: Sequence[Session], known: Iterable[Session]) -> list[str]
     least: dict[tuple[str, str], int] = {}
     for program, own in ids.items():
         own.sort()
-        for before, after in zip(own, own[1:], strict=False):
-            common = len(commonprefix((before, after))) + 1
-            for each_id in (before, after):
-                least[program, each_id] = max(common, least.get((program, each_id), 0))
+        for pair in pairwise(own):
+            equal = takewhile(lambda two: two[0] == two[1], zip(*pair, strict=False))
+            needed = sum(1 for _ in equal) + 1
+            for each_id in pair:
+                least[program, each_id] = max(needed, least.get((program, each_id), 0))
     return [
         f"{each.program}:{each.id[: max(least.get((each.program, each.id), 0), _LEAST_ID)]}"
         for each in shown
     ]
 
 
-def chosen(found: Discovered, names: Iterable[str], *, every: bool) -> list[Session]:
-    """Return the sessions to import, each once: all, or those with the names.
+def chosen(found: Discovered, names: Iterable[str] | None) -> list[Session]:
+    """Return the sessions to import, each once: those with the names, without any all.
 
     Raises:
         UnknownSession: a name is that of none, or of several.
     """
-    if every:
+    if not names:
         return found.sessions
     return list({each.name: each for each in map(found.named, names)}.values())
 
@@ -201,15 +202,14 @@ def _sum(name: str, reports: Sequence[ImportedFile]) -> ImportedFile:
             problem: total.findings.get(problem, 0) + each.findings.get(problem, 0)
             for problem in (*total.findings, *each.findings)
         }
-        total.refused = [*total.refused, *each.refused]
+        refused = [error for error in each.refused if not isinstance(error, NoMessages)]
+        total.refused = [*total.refused, *refused]
     return total
 
 
-def without_empty(report: ImportedFile) -> ImportedFile:
-    """Return what was done with a session, to whose files without a message nothing was due."""
-    return replace(
-        report, refused=[each for each in report.refused if not isinstance(each, NoMessages)]
-    )
+def changed(reports: Iterable[ImportedFile]) -> list[ImportedFile]:
+    """Return what was done with the sessions that added something, or could not be read."""
+    return [each for each in reports if each.added or each.refused]
 
 
 def outcome(reports: Sequence[ImportedFile]) -> str:
@@ -221,9 +221,7 @@ def outcome(reports: Sequence[ImportedFile]) -> str:
         "without messages": sum(
             1 for each in reports if not (each.added or each.skipped or each.refused)
         ),
-        "refused": sum(
-            1 for each in reports if each.refused and not (each.added or each.skipped)
-        ),
+        "refused": sum(1 for each in reports if each.refused and not (each.added or each.skipped)),
     }
     said = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
     return f"{plural(len(reports), 'session')}: {said}"
