@@ -23,7 +23,7 @@ from eventstore.importers.file_import import ImportedFile, Watch, import_files
 from eventstore.importers.formats import DATABASE_FORMATS, KNOWN_FORMATS
 from eventstore.importers.reading.about import About, Listing
 from eventstore.importers.reading.database_format import SessionDatabase
-from eventstore.importers.reading.places import PlacedFile, files_at, places_of
+from eventstore.importers.reading.places import Place, PlacedFile, files_at, places_of
 from eventstore.importers.reading.problems import Problems, SourceError
 from eventstore.importers.reading.regular_files import fault_of
 from eventstore.importers.reading.session_files import (
@@ -137,16 +137,20 @@ def discover(
     within = None if root is None else home
     found: list[_Found] = []
     for each in _FORMATS if formats is None else formats:
-        seen: set[tuple[Path, tuple[str, ...]]] = set()
-        for pattern in each.about.places:
-            for place in places_of(pattern, home, variables):
-                key = (Path(os.path.realpath(place.folder)), place.names)
-                if key not in seen:
-                    seen.add(key)
-                    for file in files_at(place, problems, within):
-                        found += _sessions_of(each, file, problems)
+        seen: set[tuple[int, int]] = set()
+        for place in _places_of(each.about, home, variables):
+            for file in files_at(place, problems, within):
+                if file.inode not in seen:
+                    seen.add(file.inode)
+                    found += _sessions_of(each, file, problems)
     sessions = sorted(_joined(found), key=lambda each: (-each.time, each.name))
     return Discovered(sessions, [str(each) for each in problems.kept], problems.count)
+
+
+def _places_of(about: About, home: Path, environment: Mapping[str, str]) -> Iterable[Place]:
+    """Return the places of a program; one that has two names is given once."""
+    places = chain.from_iterable(places_of(each, home, environment) for each in about.places)
+    return {(os.path.realpath(each.folder), each.names): each for each in places}.values()
 
 
 def described(session: Session, formats: Iterable[Searched] | None = None) -> Session:

@@ -56,6 +56,10 @@ class SessionLogs:
                 "sessions-index.json",
             ),
         ),
+        kept="thinking, images, sub-agents under the call that began them",
+        lost="token counts, models, hooks, titles, snapshots of files",
+        tried="2.1.332",
+        on="2026-11-28",
     )
 
     def looks_like(self, value: object, unit: Unit) -> bool:

@@ -64,6 +64,9 @@ class CodexRollouts:
             id=r'\A\{[^\n]{0,200}"payload": ?\{"id": ?"([\w-]{1,100})"',
             parent=r'\A[^\n]{0,4000}"parent_thread_id": ?"([\w-]{1,100})"',
         ),
+        kept="forks and sub-agents under their parent, rolled-back turns, durations of commands",
+        lost="reasoning, token counts, searches at the provider",
+        tried="0.171.0",
     )
 
     def looks_like(self, value: object, unit: Unit) -> bool:

@@ -39,6 +39,10 @@ class GeminiSessions:
             id=r'"sessionId":\s{0,9}"([^"\\]{1,200})"',
             companions=("../logs.json",),
         ),
+        kept="calls in messages that were taken back or replaced, as conversations",
+        lost="thoughts, token counts, notices",
+        tried="0.61.0",
+        on="2026-11-28",
     )
 
     def looks_like(self, value: object, unit: Unit) -> bool:

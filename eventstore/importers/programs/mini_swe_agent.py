@@ -32,6 +32,10 @@ class MiniSweAgentRuns:
         failures="exit codes",
         places=("$MSWEA_GLOBAL_CONFIG_DIR/*.traj.json", "{config}/mini-swe-agent/*.traj.json"),
         listing=Listing(call=r'"type":\s{0,9}"function(?:_call)?"'),
+        kept="commands in text as calls of `bash`",
+        lost="costs, settings, the patch",
+        tried="2.4.6",
+        on="2026-11-28",
     )
 
     def looks_like(self, value: object, unit: Unit) -> bool:

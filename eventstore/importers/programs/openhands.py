@@ -30,6 +30,9 @@ class OpenHandsEvents:
         failures="marked, exit codes",
         places=("~/.openhands/conversations/*/events", "~/.openhands/sessions/*/events"),
         listing=Listing(call=r'"tool_call_id":\s{0,9}"([^"\\]{1,200})"'),
+        kept="thoughts before a call, the system prompt",
+        lost="the program's state, costs, what a critic said",
+        tried="SDK 1.58",
     )
 
     def looks_like(self, value: object, unit: Unit) -> bool:

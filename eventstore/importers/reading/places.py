@@ -25,12 +25,16 @@ class Place(msgspec.Struct, frozen=True):
 
 
 class PlacedFile(msgspec.Struct, frozen=True):
-    """A file at a place, or a folder that the place names; `stars` is what the `*` stand for."""
+    """A file at a place, or a folder that the place names; `stars` is what the `*` stand for.
+
+    `inode` is the same for a file that links give several names.
+    """
 
     path: Path
     stars: tuple[str, ...]
     modified: int
     size: int
+    inode: tuple[int, int]
 
 
 def places_of(pattern: str, home: Path, environment: Mapping[str, str]) -> Iterator[Place]:
@@ -62,7 +66,9 @@ def files_at(place: Place, problems: Problems, within: Path | None = None) -> It
             yield from _below(place.folder, place.names, (), within or folder, problems)
     except FileNotFoundError:
         return  # the program is not there
-    except (OSError, RuntimeError) as error:
+    except RuntimeError:  # a link in a circle, before Python 3.13
+        problems.add(f"{place.folder} is a link to nothing")
+    except OSError as error:
         problems.add(_unreadable(place.folder, error))
 
 
@@ -76,13 +82,11 @@ def _below(
     name, *more = names
     for path, star in _named(folder, name, problems):
         try:
-            status = path.lstat()
-            if path.is_symlink():
-                if not path.resolve(strict=True).is_relative_to(within.resolve()):
-                    problems.add(f"{path} is a link that leads out of {within}")
-                    continue
-                status = path.stat()
-        except (OSError, RuntimeError) as error:  # gone by now, or a link in a circle
+            if path.is_symlink() and (fault := _fault_of_link(path, within)):
+                problems.add(f"{path} {fault}")
+                continue
+            status = path.stat()
+        except OSError as error:  # gone by now
             problems.add(_unreadable(path, error))
             continue
         found = stars if star is None else (*stars, star)
@@ -90,9 +94,19 @@ def _below(
             if S_ISDIR(status.st_mode):
                 yield from _below(path, tuple(more), found, within, problems)
         elif S_ISREG(status.st_mode) or (S_ISDIR(status.st_mode) and star is None):
-            yield PlacedFile(path, found, status.st_mtime_ns // 1000, status.st_size)
+            inode = (status.st_dev, status.st_ino)
+            yield PlacedFile(path, found, status.st_mtime_ns // 1000, status.st_size, inode)
         else:
             problems.add(f"{path} is not a regular file")
+
+
+def _fault_of_link(path: Path, within: Path) -> str | None:
+    try:
+        target = path.resolve(strict=True)
+    except (OSError, RuntimeError):  # a link in a circle
+        return "is a link to nothing"
+    inside = target.is_relative_to(within.resolve())
+    return None if inside else f"is a link that leads out of {within}"
 
 
 def _named(folder: Path, name: str, problems: Problems) -> Iterator[tuple[Path, str | None]]:
@@ -116,6 +130,5 @@ def _named(folder: Path, name: str, problems: Problems) -> Iterator[tuple[Path, 
         problems.add(_unreadable(folder, error))
 
 
-def _unreadable(path: Path, error: Exception) -> str:
-    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    return f"{path} cannot be read ({reason})"
+def _unreadable(path: Path, error: OSError) -> str:
+    return f"{path} cannot be read ({error.strerror})"
