@@ -48,17 +48,18 @@ MAX_JOBS = 4
 Files = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="FILE...",
-        show_default=False,
+        metavar="FILE",
         help="Messages, requests, or what these programs wrote: "
         f"{', '.join(programs_read())}; folders, or patterns, of them; "
-        "the URL of a PostgreSQL with LangGraph's checkpoints. With --discover: SESSION...",
+        "the URL of a PostgreSQL with LangGraph's checkpoints. With --discover: sessions.",
     ),
 ]
 Discover = Annotated[
     bool,
     typer.Option(
-        "--discover", help="Import sessions from the programs' usual folders; without any, list."
+        "--discover",
+        help="Import sessions that programs have left: those that are named, --since or --all. "
+        "Without a choice, list them.",
     ),
 ]
 All = Annotated[bool, typer.Option("--all", help="With --discover: all sessions.")]
@@ -120,7 +121,7 @@ def import_(  # noqa: PLR0913 - a parameter for each option
         if name is not None:
             raise typer.BadParameter("a session has its own: leave it out", param_hint="--id")
         found = sessions.looked_for(since, provider, root, option="--provider")
-        if not (files or every or since):
+        if not (found.sessions and (files or every or since)):
             sessions.show_sessions(found, sessions.LISTED, as_json=as_json)
             return
         chosen = sessions.chosen(found, files)

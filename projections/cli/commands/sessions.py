@@ -24,7 +24,7 @@ from eventstore.importers.discovery import files_of, programs
 from eventstore.importers.reading.problems import NoMessages
 from projections.cli.event_filters import time_of
 from projections.cli.options import Json, file_name
-from projections.cli.output import complain, is_terminal, print_json_line, say, show_table
+from projections.cli.output import clean, complain, console, is_terminal, print_json_line, say, show_table
 from projections.formatting import byte_size, did_you_mean, plural, utc_text
 
 LISTED = 20
@@ -33,7 +33,12 @@ LISTED = 20
 MAX_PROBLEMS = 10
 """Places that cannot be looked into, and that are named."""
 
-_LEAST_ID = 8
+_LEAST_ID, _SHORT_ID = 8, 16
+"""Characters of an id that are shown of a longer one; how long one is that is not cut."""
+
+_LEAST_PROJECT, _OTHER_COLUMNS = 10, 16 + 5 + 7 + 14
+"""Characters of a project in a terminal, and of the columns beside it and the name."""
+
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 Since = Annotated[
@@ -118,10 +123,17 @@ def show_sessions(found: Discovered, limit: int, *, as_json: bool) -> None:
             print_json_line({"session": each.name, **asdict(each)})
     elif shown:
         names = short_names(shown, found.sessions) if is_terminal() else [s.name for s in shown]
+        room = max(console().width - max(map(len, names)) - _OTHER_COLUMNS, _LEAST_PROJECT)
         show_table(
             ("session", "changed (UTC)", "calls", "size", "project"),
             [
-                (name, utc_text(each.time)[:16], _calls(each), byte_size(each.size), each.project)
+                (
+                    name,
+                    utc_text(each.time)[:16],
+                    _calls(each),
+                    byte_size(each.size),
+                    _end(each.project, room),
+                )
                 for name, each in zip(names, shown, strict=True)
             ],
             right=("calls", "size"),
@@ -136,6 +148,15 @@ def show_sessions(found: Discovered, limit: int, *, as_json: bool) -> None:
         complain(f"and {found.problem_count - MAX_PROBLEMS:,} more problems like these")
     if shown and is_terminal() and not as_json:
         say("toolledger why SESSION says what went wrong; why latest takes the newest")
+
+
+def _end(text: str, width: int) -> str:
+    """Return the end of a folder's path, which tells it from others of the same home."""
+    text = clean(text, kept="")
+    if len(text) <= width:
+        return text
+    end = text[1 - width :]
+    return f"…{end[max(end.find('/'), 0) :]}"
 
 
 def _calls(session: Session) -> str:
@@ -158,7 +179,9 @@ def short_names(shown: Sequence[Session], known: Iterable[Session]) -> list[str]
             for each_id in pair:
                 least[program, each_id] = max(needed, least.get((program, each_id), 0))
     return [
-        f"{each.program}:{each.id[: max(least.get((each.program, each.id), 0), _LEAST_ID)]}"
+        each.name
+        if len(each.id) <= _SHORT_ID
+        else f"{each.program}:{each.id[: max(least.get((each.program, each.id), 0), _LEAST_ID)]}"
         for each in shown
     ]
 
