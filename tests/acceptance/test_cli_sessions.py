@@ -229,9 +229,7 @@ def test_why_imports_the_latest_session_on_the_way(say: Said) -> None:
     ],
     ids=lambda given: given[0] if isinstance(given, list) else "",
 )
-def test_every_command_that_reads_takes_a_session(
-    say: Said, command: list[str], said: str
-) -> None:
+def test_every_command_that_reads_takes_a_session(say: Said, command: list[str], said: str) -> None:
     """As `why` does."""
     name, *options = command
     assert said in say(name, "claude-code:02d5", *options)

@@ -24,7 +24,15 @@ from eventstore.importers.discovery import files_of, programs
 from eventstore.importers.reading.problems import NoMessages
 from projections.cli.event_filters import time_of
 from projections.cli.options import Json, file_name
-from projections.cli.output import clean, complain, console, is_terminal, print_json_line, say, show_table
+from projections.cli.output import (
+    clean,
+    complain,
+    console,
+    is_terminal,
+    print_json_line,
+    say,
+    show_table,
+)
 from projections.formatting import byte_size, did_you_mean, plural, utc_text
 
 LISTED = 20
