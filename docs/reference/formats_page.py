@@ -31,7 +31,8 @@ Messages of a provider are read without a program:
 | messages, requests | name | failures |
 |---|---|---|
 | Anthropic, Bedrock, Gemini | `anthropic`, `bedrock`, `gemini` | marked |
-| OpenAI, Responses, litellm, Mistral, Ollama, Cohere | `openai`, `openai-responses`, `litellm`, `mistral`, `ollama`, `cohere` | text |
+| OpenAI, Responses, litellm | `openai`, `openai-responses`, `litellm` | text |
+| Mistral, Ollama, Cohere | `mistral`, `ollama`, `cohere` | text |
 
 Files of messages hold a list, or an object with `messages`, `contents` or `input`. Lines hold one
 message, one such object, or one such list each. Their times are those that the file has.

@@ -137,12 +137,13 @@ def discover(
     within = None if root is None else home
     found: list[_Found] = []
     for each in _FORMATS if formats is None else formats:
+        sessions_of = _stored if isinstance(each, SessionDatabase) else _in_files
         seen: set[tuple[int, int]] = set()
         for place in _places_of(each.about, home, variables):
             for file in files_at(place, problems, within):
                 if file.inode not in seen:
                     seen.add(file.inode)
-                    found += _sessions_of(each, file, problems)
+                    found += sessions_of(each, file, problems)
     sessions = sorted(_joined(found), key=lambda each: (-each.time, each.name))
     return Discovered(sessions, [str(each) for each in problems.kept], problems.count)
 
@@ -216,14 +217,11 @@ class _Found(msgspec.Struct, frozen=True):
     parent: str | None = None
 
 
-def _sessions_of(form: Searched, file: PlacedFile, problems: Problems) -> Iterator[_Found]:
-    if isinstance(form, SessionDatabase):
-        yield from _stored(form, file, problems)
-        return
+def _in_files(form: Searched, file: PlacedFile, problems: Problems) -> Iterator[_Found]:
     listing, own_id, parent = form.about.listing, _id_in_name(file), None
     if not file.size:
         return
-    if (listing.id or listing.parent) and not file.path.is_dir():
+    if (listing.id or listing.parent) and not file.is_folder:
         try:
             head = head_of(file.path)
         except OSError as error:

@@ -166,12 +166,12 @@ def test_all_sessions_are_imported_and_again_only_what_grew(say: Said, home: Pat
     session = next((home / ".claude").rglob(f"{homes.CLAUDE}.jsonl"))
     with session.open("a") as file:
         file.write(json.dumps(homes.claude_record("user", "9", "5", "Go on.")) + "\n")
-    head, row, last = say("import", "--discover", "--all").splitlines()
+    _head, row, last = say("import", "--discover", "--all").splitlines()
     assert row.split() == [homes.NAMES[4], "2", "1", "8", "1", "0"]
     assert last == "5 sessions: 1 grew, 4 unchanged"
     with EventStore.open("sqlite:///toolledger.db") as store:
         assert len([*store.conversations()]) == 7  # two of sub-agents
-    assert {name for name in Path().iterdir()} == {Path("toolledger.db")}
+    assert set(Path().iterdir()) == {Path("toolledger.db")}
 
 
 def test_chosen_sessions_are_imported(say: Said) -> None:
@@ -262,7 +262,7 @@ def test_a_store_that_may_only_be_read_is_not_written(say: Said, log: EventStore
     assert "there is no conversation" in say.refused("show", "claude-code:02d5", "--read-only")
     say("show", "claude-code:02d5", "--limit", "1")
     assert "Do the work" in say("show", "claude-code:02d5", "--read-only", "--limit", "1")
-    assert [name for name, _ in log.conversations()][0] == "chat"
+    assert next(log.conversations())[0] == "chat"
 
 
 def test_a_database_of_others_is_left_alone(say: Said) -> None:

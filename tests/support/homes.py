@@ -49,8 +49,9 @@ def claude_record(
     }
 
 
-def tool_use(call_id: str, name: str = "Bash", **arguments: Any) -> dict[str, Any]:
+def tool_use(call_id: str, **arguments: Any) -> dict[str, Any]:
     """Return a block with a call, as Claude Code writes it."""
+    name = "Task" if "prompt" in arguments else "Bash"
     return {"type": "tool_use", "id": call_id, "name": name, "input": arguments}
 
 
@@ -64,9 +65,7 @@ def claude_lines(session: str = CLAUDE) -> list[dict[str, Any]]:
     return [
         {"type": "last-prompt", "lastPrompt": "Do the work", "sessionId": session},
         claude_record("user", "1", None, "Do the work", session),
-        claude_record(
-            "assistant", "2", "1", [tool_use("toolu_1", "Task", prompt="Count")], session
-        ),
+        claude_record("assistant", "2", "1", [tool_use("toolu_1", prompt="Count")], session),
         claude_record("user", "3", "2", [tool_result("toolu_1", "3")], session),
         claude_record("assistant", "4", "3", [tool_use("toolu_2", command="make")], session),
         claude_record("user", "5", "4", [tool_result("toolu_2", "no rule", failed=True)], session),
@@ -77,20 +76,12 @@ def claude_code(folder: Path, at: int = AT) -> Path:
     """Write a session of Claude Code into its folder, with a sub-agent, and return its file."""
     project = folder / "projects" / "-home-dev-shop"
     side = f"{CLAUDE}/subagents/agent-a9dd2b92"
+    own: dict[str, Any] = {"side": True, "agentId": "a9dd2b92"}
     write_lines(
         project / f"{side}.jsonl",
-        claude_record("user", "6", None, "Count", side=True, agentId="a9dd2b92"),
-        claude_record(
-            "assistant",
-            "7",
-            "6",
-            [tool_use("toolu_3", command="ls")],
-            side=True,
-            agentId="a9dd2b92",
-        ),
-        claude_record(
-            "user", "8", "7", [tool_result("toolu_3", "a b c")], side=True, agentId="a9dd2b92"
-        ),
+        claude_record("user", "6", None, "Count", **own),
+        claude_record("assistant", "7", "6", [tool_use("toolu_3", command="ls")], **own),
+        claude_record("user", "8", "7", [tool_result("toolu_3", "a b c")], **own),
     )
     write(project / f"{side}.meta.json", json.dumps({"agentType": "x", "toolUseId": "toolu_1"}))
     write(project / CLAUDE / "tool-results" / "big.json", "[1, 2")
@@ -132,9 +123,8 @@ def gemini_cli(folder: Path, at: int = AT + 120) -> Path:
     header = {"sessionId": GEMINI, "projectHash": "d7" * 32, "kind": "main"}
     call = {"id": "c_1", "name": "read_file", "args": {"path": "a"}, "status": "success"}
     called = {"id": "m2", "type": "gemini", "content": "I look.", "toolCalls": [call]}
-    write(
-        folder / "tmp" / "shop" / "logs.json", '[{"sessionId": "x", "messageId": 0, "message": ""}]'
-    )
+    asked = {"sessionId": "x", "messageId": 0, "message": "Look."}
+    write(folder / "tmp" / "shop" / "logs.json", json.dumps([asked]))
     return write_lines(
         folder / "tmp" / "shop" / "chats" / f"session-2026-11-27T04-13-{GEMINI[:8]}.jsonl",
         header,

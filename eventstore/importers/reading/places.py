@@ -35,6 +35,7 @@ class PlacedFile(msgspec.Struct, frozen=True):
     modified: int
     size: int
     inode: tuple[int, int]
+    is_folder: bool
 
 
 def places_of(pattern: str, home: Path, environment: Mapping[str, str]) -> Iterator[Place]:
@@ -94,8 +95,14 @@ def _below(
             if S_ISDIR(status.st_mode):
                 yield from _below(path, tuple(more), found, within, problems)
         elif S_ISREG(status.st_mode) or (S_ISDIR(status.st_mode) and star is None):
-            inode = (status.st_dev, status.st_ino)
-            yield PlacedFile(path, found, status.st_mtime_ns // 1000, status.st_size, inode)
+            yield PlacedFile(
+                path,
+                found,
+                status.st_mtime_ns // 1000,
+                status.st_size,
+                (status.st_dev, status.st_ino),
+                S_ISDIR(status.st_mode),
+            )
         else:
             problems.add(f"{path} is not a regular file")
 

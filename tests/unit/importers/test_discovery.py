@@ -45,7 +45,7 @@ def home(tmp_path: Path) -> Path:
 
 
 def test_the_sessions_of_a_home_are_listed_newest_first(home: Path) -> None:
-    """Each with its id, time, project, calls and size; a sub-agent's file is part of its session."""
+    """Each with its id, time, project, calls and size; a sub-agent's file is part of it."""
     found = discover(home)
     assert (names(found), found.problems) == (homes.NAMES, [])
     shown = [described(each) for each in found.sessions]
@@ -112,8 +112,7 @@ def test_a_session_is_named_by_its_program_and_the_beginning_of_its_id(
         ("codex:", "there is no session 'codex:' of codex"),
         (
             "0",
-            f"2 sessions begin with '0': pass more of the id: codex:{homes.CODEX}, "
-            f"claude-code:{homes.CLAUDE}",
+            "2 sessions begin with '0': pass more of the id: " + ", ".join(homes.NAMES[3:]),
         ),
     ],
 )
@@ -366,7 +365,8 @@ def stored_sessions(home: Path) -> Path:
     with closing(sqlite3.connect(path)) as database, database:
         database.execute("CREATE TABLE agent_sessions (session_id, at, created_at)")
         database.execute(
-            "CREATE TABLE agent_messages (id INTEGER PRIMARY KEY, session_id, message_data, created_at)"
+            "CREATE TABLE agent_messages "
+            "(id INTEGER PRIMARY KEY, session_id, message_data, created_at)"
         )
         for at, name in enumerate(("old", "new"), 1):
             database.execute("INSERT INTO agent_sessions VALUES (?, ?, '2026-11-27')", (name, at))
