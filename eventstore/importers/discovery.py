@@ -134,12 +134,12 @@ def discover(
     home, variables = Path.home() if root is None else Path(root), environment
     if variables is None:
         variables = {} if root is not None else os.environ
-    within = None if root is None else home
+    within, here = (None, Path.cwd()) if root is None else (home, None)
     found: list[_Found] = []
     for each in _FORMATS if formats is None else formats:
         sessions_of = _stored if isinstance(each, SessionDatabase) else _in_files
         seen: set[tuple[int, int]] = set()
-        for place in _places_of(each.about, home, variables):
+        for place in _places_of(each.about, home, variables, here):
             for file in files_at(place, problems, within):
                 if file.inode not in seen:
                     seen.add(file.inode)
@@ -148,9 +148,11 @@ def discover(
     return Discovered(sessions, [str(each) for each in problems.kept], problems.count)
 
 
-def _places_of(about: About, home: Path, environment: Mapping[str, str]) -> Iterable[Place]:
+def _places_of(
+    about: About, home: Path, environment: Mapping[str, str], here: Path | None
+) -> Iterable[Place]:
     """Return the places of a program; one that has two names is given once."""
-    places = chain.from_iterable(places_of(each, home, environment) for each in about.places)
+    places = chain.from_iterable(places_of(each, home, environment, here) for each in about.places)
     return {(os.path.realpath(each.folder), each.names): each for each in places}.values()
 
 
@@ -316,14 +318,11 @@ def _folder_name(file: PlacedFile) -> str:
     return name.replace("-", "/") if name.startswith("-") else name
 
 
-def _all_files(session: Session, listing: Listing) -> Iterator[Path]:
-    seen: set[Path] = set()
+def _all_files(session: Session, listing: Listing) -> list[Path]:
+    found: dict[Path, None] = {}
     for path in map(Path, session.files):
-        sides = beside(path, listing.sub_agents)
-        for each in (path, *(side for side in sides if fault_of(side, path.parent) is None)):
-            if each not in seen:
-                seen.add(each)
-                yield each
+        found |= dict.fromkeys((path, *beside(path, listing.sub_agents)))
+    return [*found]
 
 
 def _size(path: Path) -> int:

@@ -28,8 +28,9 @@ class About(msgspec.Struct, frozen=True, kw_only=True):
     """A program whose files are read.
 
     `files` says what they are. `places` are patterns of paths where the program keeps its sessions:
-    `~` is the home folder, `$NAME` a variable of the environment, `{config}`, `{data}` and
-    `{state}` are the folders of programs (`PLACES`); a name in a path has one `*` at most.
+    `~` is the home folder, `.` the one that the search runs in, `$NAME` a variable of the
+    environment, `{config}`, `{data}` and `{state}` are the folders of programs (`PLACES`). What the
+    last `*` stands for names a session.
     `failures` says by what a failed call is known, `times` where times come from. `kept` and `lost`
     say what an import takes over beside messages, calls and results, and what not. `tried` is the
     newest version of the program that wrote a file which was read, `on` the date of that, as in

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from fnmatch import fnmatchcase
 from pathlib import Path, PurePath
 from stat import S_ISDIR, S_ISREG
 
@@ -18,7 +19,7 @@ from eventstore.importers.reading.problems import Problems
 
 
 class Place(msgspec.Struct, frozen=True):
-    """A folder, and the names below it, each with one `*` at most; the last is that of a file."""
+    """A folder, and the names below it, perhaps with `*`; the last is that of a file."""
 
     folder: Path
     names: tuple[str, ...]
@@ -38,18 +39,22 @@ class PlacedFile(msgspec.Struct, frozen=True):
     is_folder: bool
 
 
-def places_of(pattern: str, home: Path, environment: Mapping[str, str]) -> Iterator[Place]:
-    """Yield the places that a pattern of `About.places` names in a home and an environment."""
+def places_of(
+    pattern: str, home: Path, environment: Mapping[str, str], here: Path | None = None
+) -> Iterator[Place]:
+    """Yield the places that a pattern of `About.places` names in a home and an environment.
+
+    `here` is the folder that the search runs in, where that may be looked at.
+    """
     for name, folders in PLACES.items():
         if pattern.startswith(mark := f"{{{name}}}"):
             for folder in folders:
-                yield from places_of(pattern.replace(mark, folder, 1), home, environment)
+                yield from places_of(pattern.replace(mark, folder, 1), home, environment, here)
             return
-    first, *names = PurePath(pattern).parts
-    if first.startswith("$"):
-        first = environment.get(first[1:], "")
-    start = Path(home, *Path(first).parts[1:]) if first.startswith("~") else Path(first)
-    if not start.is_absolute():  # a variable that is not set
+    first, *rest = pattern.split("/", 1)
+    names = PurePath(*rest).parts
+    start = {"~": home, ".": here}.get(first) or Path(environment.get(first[1:], ""))
+    if not start.is_absolute() or not names:  # a variable that is not set
         return
     fixed = 0
     while fixed < len(names) - 1 and "*" not in names[fixed]:
@@ -118,7 +123,8 @@ def _fault_of_link(path: Path, within: Path) -> str | None:
 
 def _named(folder: Path, name: str, problems: Problems) -> Iterator[tuple[Path, str | None]]:
     """Yield what has a name in a folder, with what the star in the name stands for."""
-    before, star, after = name.partition("*")
+    before, star, rest = name.partition("*")
+    after = rest.rpartition("*")[2]
     if not star:
         path = folder / name
         if os.path.lexists(path):
@@ -131,7 +137,7 @@ def _named(folder: Path, name: str, problems: Problems) -> Iterator[tuple[Path, 
                 own = entry.name
                 is_hidden = own.startswith(".") and not before
                 fits = own.startswith(before) and own.endswith(after) and len(own) > least
-                if fits and not is_hidden:
+                if fits and not is_hidden and (after == rest or fnmatchcase(own, name)):
                     yield folder / own, own[len(before) : len(own) - len(after)]
     except OSError as error:
         problems.add(_unreadable(folder, error))

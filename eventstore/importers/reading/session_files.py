@@ -11,6 +11,8 @@ from typing import Final
 
 import msgspec
 
+from eventstore.importers.reading.regular_files import fault_of
+
 HEAD_BYTES: Final = 16 * 1024
 """Bytes at the beginning of a file in which its ids and its folder are looked for."""
 
@@ -23,15 +25,19 @@ _FOLDER: Final = re.compile(rb'"cwd": ?("(?:[^"\\]|\\.){1,4096}")')
 
 
 def beside(path: Path, patterns: Iterable[str]) -> Iterator[Path]:
-    """Yield what stands beside a session and fits patterns, `{id}` for the stem of its name."""
+    """Yield the files beside a session that fit patterns, `{id}` for the stem of its name.
+
+    A pattern may begin with `../`. No link is followed out of the folder where it begins.
+    """
     for pattern in patterns:
         above, own = path.parent, pattern.replace("{id}", escape(path.name.partition(".")[0]))
         while own.startswith("../"):
             above, own = above.parent, own.removeprefix("../")
         try:
-            yield from sorted(above.glob(own))
+            found = sorted(above.glob(own))
         except OSError:
             continue  # a folder that cannot be looked into
+        yield from (each for each in found if fault_of(each, above, None) is None)
 
 
 def head_of(path: Path) -> bytes:

@@ -455,8 +455,9 @@ def test_the_places_of_a_format_can_be_looked_at(name: str) -> None:
     about = about_formats()[name]
     for place in about.places:
         first, *parts = place.split("/")
-        assert first == "~" or first.startswith("$") or first in ("{config}", "{data}", "{state}")
-        assert all(part.count("*") <= 1 and "?" not in part for part in parts)
+        assert first[0] == "$" or first in ("~", ".", "{config}", "{data}", "{state}")
+        assert parts
+        assert all("**" not in part and not {*part} & {*"?[]"} for part in parts)
     if not about.places:
         assert about.listing == Listing()
 
