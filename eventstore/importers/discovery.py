@@ -13,16 +13,15 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
 
 from eventstore.domain.credentials import without_credentials
-from eventstore.importers.databases import opened, tables_of
+from eventstore.importers.databases import opened
 from eventstore.importers.file_import import ImportedFile, Watch, import_files
 from eventstore.importers.formats import DATABASE_FORMATS, KNOWN_FORMATS
 from eventstore.importers.reading.about import About, Listing
-from eventstore.importers.reading.database_format import SessionDatabase
 from eventstore.importers.reading.places import Place, PlacedFile, files_at, places_of
 from eventstore.importers.reading.problems import Problems, SourceError
 from eventstore.importers.reading.regular_files import fault_of
@@ -33,6 +32,7 @@ from eventstore.importers.reading.session_files import (
     head_of,
     text_at,
 )
+from eventstore.importers.reading.times import time_of
 
 if TYPE_CHECKING:
     from eventstore.store import EventStore
@@ -137,7 +137,7 @@ def discover(
     within, here = (None, Path.cwd()) if root is None else (home, None)
     found: list[_Found] = []
     for each in _FORMATS if formats is None else formats:
-        sessions_of = _stored if isinstance(each, SessionDatabase) else _in_files
+        sessions_of = _stored if each.about.listing.rows else _in_files
         seen: set[tuple[int, int]] = set()
         for place in _places_of(each.about, home, variables, here):
             for file in files_at(place, problems, within):
@@ -158,11 +158,10 @@ def _places_of(
 
 def described(session: Session, formats: Iterable[Searched] | None = None) -> Session:
     """Return a session with its project, and the number of its calls."""
-    form = _form_of(session, formats)
+    listing = _listing_of(session, formats)
     if session.is_stored:
-        return msgspec.structs.replace(session, calls=_stored_calls(form, session))
-    listing = form.about.listing if form else Listing()
-    files = [*_all_files(session, listing)]
+        return msgspec.structs.replace(session, calls=_stored_calls(session, listing))
+    files = _all_files(session, listing)
     calls, is_whole = _calls_of(files, listing.call)
     return msgspec.structs.replace(
         session,
@@ -176,8 +175,7 @@ def described(session: Session, formats: Iterable[Searched] | None = None) -> Se
 
 def files_of(session: Session, formats: Iterable[Searched] | None = None) -> list[str]:
     """Return the files of a session, with those of its sub-agents, in the order to read them."""
-    form = _form_of(session, formats)
-    return [*map(str, _all_files(session, form.about.listing if form else Listing()))]
+    return [*map(str, _all_files(session, _listing_of(session, formats)))]
 
 
 def import_sessions(
@@ -207,9 +205,9 @@ def import_sessions(
 _FORMATS: Final[tuple[Searched, ...]] = (*KNOWN_FORMATS, *DATABASE_FORMATS)
 
 
-def _form_of(session: Session, formats: Iterable[Searched] | None) -> Searched | None:
+def _listing_of(session: Session, formats: Iterable[Searched] | None) -> Listing:
     known = _FORMATS if formats is None else formats
-    return next((each for each in known if each.name == session.program), None)
+    return next((each.about.listing for each in known if each.name == session.program), Listing())
 
 
 class _Found(msgspec.Struct, frozen=True):
@@ -242,35 +240,35 @@ def _in_files(form: Searched, file: PlacedFile, problems: Problems) -> Iterator[
     yield _Found(session, parent if parent != own_id else None)
 
 
-def _stored(form: Any, file: PlacedFile, problems: Problems) -> Iterator[_Found]:
+def _stored(form: Searched, file: PlacedFile, problems: Problems) -> Iterator[_Found]:
+    listing = form.about.listing
     try:
         with opened(file.path) as database:
-            if not form.looks_like(tables_of(database)):
-                problems.add(f"{file.path} is a database of a form that is not known")
-                return
-            for each in form.sessions(database):
+            for own_id, changed, project in database.execute(listing.rows):
                 yield _Found(
                     Session(
                         program=form.name,
-                        id=each.id,
+                        id=str(own_id),
                         files=(str(file.path),),
-                        time=file.modified if each.time is None else each.time,
+                        time=time_of(changed) or file.modified,
                         size=None,
-                        project=without_credentials(each.project),
+                        project=without_credentials(str(project or "")),
                         is_stored=True,
                     )
                 )
-    except SourceError as error:
+    except (SourceError, OSError) as error:
         problems.add(str(error))
 
 
-def _stored_calls(form: Any, session: Session) -> int | None:
+def _stored_calls(session: Session, listing: Listing) -> int | None:
+    counts: list[int] = []
     try:
-        with opened(Path(session.files[0])) as database:
-            calls: int = form.calls_of(database, session.id)
-            return calls
-    except SourceError:
+        for file in session.files if listing.row_calls else ():
+            with opened(Path(file)) as database:
+                counts += database.execute(listing.row_calls, (session.id,)).fetchone()
+    except (SourceError, OSError):
         return None
+    return sum(counts) if counts else None
 
 
 def _joined(found: Iterable[_Found]) -> Iterator[Session]:

@@ -15,6 +15,10 @@ class Listing(msgspec.Struct, frozen=True, kw_only=True):
     the id. `parent` finds there the id of the session that a sub-agent's file belongs to.
     `sub_agents` and `companions` are patterns of files beside a session, from its folder on, with
     `{id}` for the stem of its file: those of its sub-agents, and those that hold no conversation.
+
+    `rows` is the statement by which a database lists its sessions without those of sub-agents: id,
+    time of the last change, and project or title of each. `row_calls` counts the calls of the
+    session that its parameter names.
     """
 
     call: str = ""
@@ -22,6 +26,8 @@ class Listing(msgspec.Struct, frozen=True, kw_only=True):
     parent: str = ""
     sub_agents: tuple[str, ...] = ()
     companions: tuple[str, ...] = ()
+    rows: str = ""
+    row_calls: str = ""
 
 
 class About(msgspec.Struct, frozen=True, kw_only=True):

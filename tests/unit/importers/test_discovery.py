@@ -29,7 +29,6 @@ from eventstore.importers import (
 from eventstore.importers.formats import about_formats
 from eventstore.importers.frameworks.openai_agents_sessions import AgentSessions
 from eventstore.importers.reading.about import About, Listing
-from eventstore.importers.reading.database_format import StoredSession
 from eventstore.importers.reading.session_files import MAX_COUNTED_BYTES, calls_in
 
 
@@ -339,21 +338,17 @@ class Stored(AgentSessions):
     """Sessions of a program that keeps them in one database."""
 
     name = "shop-agent"
-    about = About(program="Shop agent", files="", failures="", places=("{data}/shop/shop.db",))
-
-    def sessions(self, database: sqlite3.Connection) -> Iterator[StoredSession]:
-        """Yield the sessions."""
-        for name, at in database.execute("SELECT session_id, at FROM agent_sessions"):
-            yield StoredSession(name, at, f"/srv/{name}")
-
-    def calls_of(self, database: sqlite3.Connection, session_id: str) -> int:
-        """Return how many calls a session has."""
-        found = database.execute(
-            "SELECT COUNT(*) FROM agent_messages WHERE session_id = ? "
+    about = About(
+        program="Shop agent",
+        files="",
+        failures="",
+        places=("{data}/shop/shop.db",),
+        listing=Listing(
+            rows="SELECT session_id, at, '/srv/' || session_id FROM agent_sessions",
+            row_calls="SELECT COUNT(*) FROM agent_messages WHERE session_id = ? "
             "AND json_extract(message_data, '$.type') = 'function_call'",
-            (session_id,),
-        )
-        return int(found.fetchone()[0])
+        ),
+    )
 
 
 def stored_sessions(home: Path) -> Path:
@@ -368,7 +363,7 @@ def stored_sessions(home: Path) -> Path:
             "CREATE TABLE agent_messages "
             "(id INTEGER PRIMARY KEY, session_id, message_data, created_at)"
         )
-        for at, name in enumerate(("old", "new"), 1):
+        for at, name in enumerate(("old", "new"), 1_700_000_001):
             database.execute("INSERT INTO agent_sessions VALUES (?, ?, '2026-11-27')", (name, at))
             for value in (said, call):
                 database.execute(
@@ -388,7 +383,8 @@ def test_the_sessions_of_a_database_are_listed_one_by_one(
     found = discover(tmp_path)
     assert names(found) == ["shop-agent:new", "shop-agent:old"]
     new = described(found.sessions[0])
-    assert (new.project, new.calls, new.size, new.time) == ("/srv/new", 1, None, 2)
+    assert (new.project, new.calls, new.size) == ("/srv/new", 1, None)
+    assert new.time == 1_700_000_002_000_000
     (done,) = import_sessions(store, [new])
     assert (done.path, done.ids, done.added) == (str(path), ["new"], 2)
     assert [name for name, _ in store.conversations()] == ["new"]
@@ -399,13 +395,14 @@ def test_the_sessions_of_a_database_are_listed_one_by_one(
 def test_a_database_that_cannot_be_listed_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One of another form, and one that is damaged."""
+    """One with other tables, and one that is damaged."""
     path = tmp_path / ".local" / "share" / "shop" / "shop.db"
     path.parent.mkdir(parents=True)
     monkeypatch.setattr(discovery, "_FORMATS", (Stored(),))
     with closing(sqlite3.connect(path)) as database, database:
         database.execute("CREATE TABLE others (x)")
-    assert discover(tmp_path).problems == [f"{path} is a database of a form that is not known"]
+    (problem,) = discover(tmp_path).problems
+    assert problem.startswith(f"{path} is a SQLite database that cannot be read (no such table")
     path.write_bytes(b"no database at all" * 100)
     (problem,) = discover(tmp_path).problems
     assert problem.startswith(f"{path} is a SQLite database that cannot be read")
