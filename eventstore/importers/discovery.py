@@ -116,7 +116,7 @@ class Discovered(msgspec.Struct, frozen=True):
 
 def programs() -> tuple[str, ...]:
     """Return the names of the programs whose sessions are looked for."""
-    return tuple(dict.fromkeys(each.name for each in _FORMATS if each.about.places))
+    return tuple(dict.fromkeys(_program_of(each) for each in _FORMATS if each.about.places))
 
 
 def discover(
@@ -205,9 +205,16 @@ def import_sessions(
 _FORMATS: Final[tuple[Searched, ...]] = (*KNOWN_FORMATS, *DATABASE_FORMATS)
 
 
+def _program_of(form: Searched) -> str:
+    return form.about.listing.program or form.name
+
+
 def _listing_of(session: Session, formats: Iterable[Searched] | None) -> Listing:
-    known = _FORMATS if formats is None else formats
-    return next((each.about.listing for each in known if each.name == session.program), Listing())
+    for each in _FORMATS if formats is None else formats:
+        listing = each.about.listing
+        if _program_of(each) == session.program and bool(listing.rows) == session.is_stored:
+            return listing
+    return Listing()
 
 
 class _Found(msgspec.Struct, frozen=True):
@@ -230,7 +237,7 @@ def _in_files(form: Searched, file: PlacedFile, problems: Problems) -> Iterator[
         own_id = text_at(listing.id, head) or own_id
         parent = text_at(listing.parent, head)
     session = Session(
-        program=form.name,
+        program=_program_of(form),
         id=own_id,
         files=(str(file.path),),
         time=file.modified,
@@ -247,7 +254,7 @@ def _stored(form: Searched, file: PlacedFile, problems: Problems) -> Iterator[_F
             for own_id, changed, project in database.execute(listing.rows):
                 yield _Found(
                     Session(
-                        program=form.name,
+                        program=_program_of(form),
                         id=str(own_id),
                         files=(str(file.path),),
                         time=time_of(changed) or file.modified,

@@ -16,11 +16,13 @@ class Listing(msgspec.Struct, frozen=True, kw_only=True):
     `sub_agents` and `companions` are patterns of files beside a session, from its folder on, with
     `{id}` for the stem of its file: those of its sub-agents, and those that hold no conversation.
 
+    `program` is what people call the program, where that is not the name of the format.
     `rows` is the statement by which a database lists its sessions without those of sub-agents: id,
     time of the last change, and project or title of each. `row_calls` counts the calls of the
     session that its parameter names.
     """
 
+    program: str = ""
     call: str = ""
     id: str = ""
     parent: str = ""

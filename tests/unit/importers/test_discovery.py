@@ -337,13 +337,14 @@ def test_thousands_of_sessions_take_time_in_proportion_to_their_names(tmp_path: 
 class Stored(AgentSessions):
     """Sessions of a program that keeps them in one database."""
 
-    name = "shop-agent"
+    name = "shop-agent-sessions"
     about = About(
         program="Shop agent",
         files="",
         failures="",
         places=("{data}/shop/shop.db",),
         listing=Listing(
+            program="shop-agent",
             rows="SELECT session_id, at, '/srv/' || session_id FROM agent_sessions",
             row_calls="SELECT COUNT(*) FROM agent_messages WHERE session_id = ? "
             "AND json_extract(message_data, '$.type') = 'function_call'",
