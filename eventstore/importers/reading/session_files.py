@@ -21,7 +21,7 @@ MAX_COUNTED_BYTES: Final = 64 * 1024 * 1024
 
 _CHUNK_BYTES: Final = 1024 * 1024
 _LONGEST_MATCH: Final = 1024
-_FOLDER: Final = re.compile(rb'"cwd": ?("(?:[^"\\]|\\.){1,4096}")')
+_FOLDER: Final = re.compile(rb'"(?:cwd|workspaceDirectory)": ?("(?:[^"\\]|\\.){1,4096}")')
 
 
 def beside(path: Path, patterns: Iterable[str]) -> Iterator[Path]:
