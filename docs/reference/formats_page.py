@@ -76,7 +76,7 @@ def _sessions(abouts: dict[str, About]) -> Iterator[str]:
     yield "|---|---|---|---|"
     for about in abouts.values():
         places = "<br>".join(f"`{place}`" for place in about.places)
-        yield _row(about.program, places or "where you put them", about.kept, about.lost)
+        yield _row(about.program, places or "where you put them", about.kept or "-", about.lost)
 
 
 def _row(*cells: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
@@ -29,15 +30,17 @@ def beside(path: Path, patterns: Iterable[str]) -> Iterator[Path]:
 
     A pattern may begin with `../`. No link is followed out of the folder where it begins.
     """
+    stem = path.name.partition(".")[0]
     for pattern in patterns:
-        above, own = path.parent, pattern.replace("{id}", escape(path.name.partition(".")[0]))
+        above, own = path.parent, pattern
         while own.startswith("../"):
             above, own = above.parent, own.removeprefix("../")
-        try:
-            found = sorted(above.glob(own))
-        except OSError:
-            continue  # a folder that cannot be looked into
-        yield from (each for each in found if fault_of(each, above, None) is None)
+        fixed = own.partition("*")[0].rpartition("/")[0] if "*" in own else own
+        if not os.path.lexists(f"{above}/{fixed.replace('{id}', stem)}"):
+            continue  # most often so, and soon seen
+        for each in sorted(above.glob(own.replace("{id}", escape(stem)))):
+            if fault_of(each, above, None) is None:
+                yield each
 
 
 def head_of(path: Path) -> bytes:
