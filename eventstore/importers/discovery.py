@@ -120,10 +120,7 @@ def programs() -> tuple[str, ...]:
 
 
 def discover(
-    root: str | Path | None = None,
-    *,
-    environment: Mapping[str, str] | None = None,
-    formats: Iterable[Searched] | None = None,
+    root: str | Path | None = None, *, environment: Mapping[str, str] | None = None
 ) -> Discovered:
     """Return the sessions of all known programs on this machine, newest first.
 
@@ -131,12 +128,12 @@ def discover(
     and no link may lead out of it. `environment` is that of the process unless it is given.
     """
     problems = Problems()
-    home, variables = Path.home() if root is None else Path(root), environment
-    if variables is None:
-        variables = {} if root is not None else os.environ
+    home = Path.home() if root is None else Path(root)
+    variables: Mapping[str, str] = os.environ if root is None else {}
+    variables = variables if environment is None else environment
     within, here = (None, Path.cwd()) if root is None else (home, None)
     found: list[_Found] = []
-    for each in _FORMATS if formats is None else formats:
+    for each in _FORMATS:
         sessions_of = _stored if each.about.listing.rows else _in_files
         seen: set[tuple[int, int]] = set()
         for place in _places_of(each.about, home, variables, here):
@@ -156,9 +153,9 @@ def _places_of(
     return {(os.path.realpath(each.folder), each.names): each for each in places}.values()
 
 
-def described(session: Session, formats: Iterable[Searched] | None = None) -> Session:
+def described(session: Session) -> Session:
     """Return a session with its project, and the number of its calls."""
-    listing = _listing_of(session, formats)
+    listing = _listing_of(session)
     if session.is_stored:
         return msgspec.structs.replace(session, calls=_stored_calls(session, listing))
     files = _all_files(session, listing)
@@ -173,9 +170,9 @@ def described(session: Session, formats: Iterable[Searched] | None = None) -> Se
     )
 
 
-def files_of(session: Session, formats: Iterable[Searched] | None = None) -> list[str]:
+def files_of(session: Session) -> list[str]:
     """Return the files of a session, with those of its sub-agents, in the order to read them."""
-    return [*map(str, _all_files(session, _listing_of(session, formats)))]
+    return [*map(str, _all_files(session, _listing_of(session)))]
 
 
 def import_sessions(
@@ -209,8 +206,8 @@ def _program_of(form: Searched) -> str:
     return form.about.listing.program or form.name
 
 
-def _listing_of(session: Session, formats: Iterable[Searched] | None) -> Listing:
-    for each in _FORMATS if formats is None else formats:
+def _listing_of(session: Session) -> Listing:
+    for each in _FORMATS:
         listing = each.about.listing
         if _program_of(each) == session.program and bool(listing.rows) == session.is_stored:
             return listing

@@ -184,7 +184,7 @@ def _print_sessions(reports: list[ImportedFile], *, as_json: bool) -> None:
 
 
 def _fields(report: ImportedFile) -> dict[str, object]:
-    return asdict(report) | {"refused": _reasons(report)}
+    return {**asdict(report), "refused": _reasons(report)}
 
 
 def _reasons(report: ImportedFile) -> list[str]:
