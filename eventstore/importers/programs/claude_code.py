@@ -68,7 +68,7 @@ class SessionLogs:
                 "sessions-index.json",
             ),
         ),
-        kept="thinking, images, sub-agents under the call that began them",
+        kept="thinking, images, compactions, abandoned branches, sub-agents under their call",
         lost="token counts, models, hooks, titles, snapshots of files",
         tried="2.1.332",
         on="2026-11-28",

@@ -76,7 +76,7 @@ class CodexRollouts:
             id=r'\A\{[^\n]{0,200}"payload": ?\{"id": ?"([\w-]{1,100})"',
             parent=r'\A[^\n]{0,4000}"parent_thread_id": ?"([\w-]{1,100})"',
         ),
-        kept="forks and sub-agents under their parent, rolled-back turns, durations of commands",
+        kept="compactions, rolled-back turns, forks and sub-agents under their parent, durations",
         lost="reasoning, token counts, searches at the provider",
         tried="0.171.0",
     )
