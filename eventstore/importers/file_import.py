@@ -50,9 +50,10 @@ class ImportedFile(msgspec.Struct):
     """What an import did with one file.
 
     `ids` are the ids of its `conversations`. `added` messages, as so many `events`; `skipped` ones
-    were there already. `problems` say what could not be read, at most a thousand of
-    `problem_count`; `findings` what was wrong in the messages added, and how often. `refused` has
-    the errors: of conversations that were not imported, or of a file that could not be read.
+    were there already. `by_id` has added, skipped and events of each. `problems` say what could not
+    be read, at most a thousand of `problem_count`; `findings` what was wrong in the messages added,
+    and how often. `refused` has the errors: of conversations that were not imported, or of a file
+    that could not be read.
     """
 
     path: str
@@ -65,6 +66,7 @@ class ImportedFile(msgspec.Struct):
     problems: list[str] = []
     findings: dict[str, int] = {}
     refused: list[Exception] = []
+    by_id: dict[str, tuple[int, int, int]] = {}
 
 
 def import_file(
@@ -239,6 +241,7 @@ def _add(done: ImportedFile, imported: Imported, conversation_id: str) -> None:
     done.added += imported.added
     done.skipped += imported.skipped
     done.events += imported.events
+    done.by_id[conversation_id] = (imported.added, imported.skipped, imported.events)
     found = Counter(finding.problem for finding in imported.findings)
     done.findings = dict(Counter(done.findings) + found)
 

@@ -16,10 +16,10 @@ import pytest
 from support import homes
 
 from eventstore import EventStore
-from eventstore.importers import Session
+from eventstore.importers import ImportedFile, Session
 from eventstore.importers.formats import programs_read
 from projections.cli import app
-from projections.cli.commands.sessions import short_names
+from projections.cli.commands.sessions import by_session, outcome, short_names
 
 README = Path(__file__).resolve().parents[2] / "README.md"
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -362,3 +362,24 @@ def test_the_first_commands_of_the_readme_run(say: Said) -> None:
     assert found is not None
     for line in found[1].splitlines():
         assert say(*line.split()[1:])
+
+
+def test_what_was_done_with_a_database_is_told_for_each_session() -> None:
+    """What is left are sub-agents, and what could not be read."""
+    sessions = [
+        Session(program="p", id=own, files=("x.db",), time=1, size=None, is_stored=True)
+        for own in ("a", "b", "c")
+    ]
+    counts = {"a": (2, 0, 4), "b": (0, 5, 0), "a/sub": (1, 0, 2)}
+    refused: list[Exception] = [ValueError("no JSON")]
+    done = ImportedFile("x.db", 3, 3, 5, 6, [*counts], by_id=counts, refused=refused)
+    imported, rest = by_session(sessions, [done])
+    assert [(each.path, each.added, each.skipped, each.events) for each in imported] == [
+        ("p:a", 2, 0, 4),
+        ("p:b", 0, 5, 0),
+        ("p:c", 0, 0, 0),
+    ]
+    assert [(each.path, each.added, each.ids, each.refused) for each in rest] == [
+        ("x.db", 1, ["a/sub"], refused)
+    ]
+    assert outcome(imported) == "3 sessions: 1 new, 1 unchanged, 1 without messages"

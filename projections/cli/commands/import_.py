@@ -132,8 +132,9 @@ def import_(  # noqa: PLR0913 - a parameter for each option
     at_once = jobs or min(MAX_JOBS, os.cpu_count() or 1)
     reports = _done(url, partial(start, error_pattern=error_pattern, jobs=at_once))
     if chosen is not None:
-        reports = sessions.by_session(chosen, reports)
-        _print_sessions(reports, as_json=as_json)
+        imported, rest = sessions.by_session(chosen, reports)
+        _print_sessions(imported, rest, as_json=as_json)
+        reports = [*imported, *rest]
     elif as_json:
         print_json([_fields(report) for report in reports])
     else:
@@ -175,12 +176,14 @@ def _done(url: str, start: Callable[..., Iterator[ImportedFile]]) -> list[Import
     return reports
 
 
-def _print_sessions(reports: list[ImportedFile], *, as_json: bool) -> None:
+def _print_sessions(
+    imported: list[ImportedFile], rest: list[ImportedFile], *, as_json: bool
+) -> None:
     if as_json:
-        print_json([_fields(report) for report in reports])
+        print_json([_fields(report) for report in (*imported, *rest)])
         return
-    _print_reports(sessions.changed(reports), "session")
-    say(sessions.outcome(reports))
+    _print_reports(sessions.changed([*imported, *rest]), "session")
+    say(sessions.outcome(imported))
 
 
 def _fields(report: ImportedFile) -> dict[str, object]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from itertools import pairwise, takewhile
 from pathlib import Path
@@ -205,18 +205,43 @@ def chosen(found: Discovered, names: Iterable[str] | None) -> list[Session]:
     return list({each.name: each for each in map(found.named, names)}.values())
 
 
-def by_session(sessions: Iterable[Session], done: Iterable[ImportedFile]) -> list[ImportedFile]:
-    """Return what was done with each session, which may have several files, under its name.
+def by_session(
+    sessions: Sequence[Session], done: Iterable[ImportedFile]
+) -> tuple[list[ImportedFile], list[ImportedFile]]:
+    """Return what was done with each session under its name, and with what else was imported.
 
-    What a database holds is one: its sessions are imported together.
+    A session may have several files, and a database several sessions. The second list has the
+    sub-agents in databases, and what could not be read there.
     """
     reports = {each.path: each for each in done}
-    joined: list[ImportedFile] = []
+    joined = [_sum(each.name, _reports_of(each, reports)) for each in sessions]
     for session in sessions:
-        own = [reports.pop(path) for path in files_of(session) if path in reports]
-        if own:
-            joined.append(_sum(session.name, own))
-    return [*joined, *reports.values()]
+        for path in session.files if session.is_stored else ():
+            _take(reports[path], session.id)
+    stored = {path for each in sessions if each.is_stored for path in each.files}
+    rest = [reports[path] for path in sorted(stored)]
+    return joined, [each for each in rest if each.added or each.refused or each.problem_count]
+
+
+def _reports_of(session: Session, reports: Mapping[str, ImportedFile]) -> list[ImportedFile]:
+    own = [reports[path] for path in files_of(session) if path in reports]
+    if not session.is_stored:
+        return own
+    counts = [each.by_id[session.id] for each in own if session.id in each.by_id]
+    return [
+        ImportedFile("", 1, added, skipped, events, [session.id])
+        for added, skipped, events in counts
+    ]
+
+
+def _take(report: ImportedFile, conversation_id: str) -> None:
+    """Take what was done with one conversation out of a report on its file."""
+    added, skipped, events = report.by_id.pop(conversation_id, (0, 0, 0))
+    report.conversations -= conversation_id in report.ids
+    report.ids = [each for each in report.ids if each != conversation_id]
+    report.added -= added
+    report.skipped -= skipped
+    report.events -= events
 
 
 def _sum(name: str, reports: Sequence[ImportedFile]) -> ImportedFile:
@@ -227,6 +252,7 @@ def _sum(name: str, reports: Sequence[ImportedFile]) -> ImportedFile:
         total.skipped += each.skipped
         total.events += each.events
         total.ids = [*total.ids, *each.ids]
+        total.by_id |= each.by_id
         total.problem_count += each.problem_count
         total.problems = [*total.problems, *each.problems]
         total.findings = {

@@ -388,6 +388,7 @@ def test_the_sessions_of_a_database_are_listed_one_by_one(
     assert new.time == 1_700_000_002_000_000
     (done,) = import_sessions(store, [new])
     assert (done.path, done.ids, done.added) == (str(path), ["new"], 2)
+    assert done.by_id == {"new": (2, 0, done.events)}
     assert [name for name, _ in store.conversations()] == ["new"]
     (done,) = import_sessions(store, found.sessions)
     assert (sorted(done.ids), done.added, done.skipped) == (["new", "old"], 2, 2)
