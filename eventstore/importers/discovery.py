@@ -128,7 +128,7 @@ def discover(
     and no link may lead out of it. `environment` is that of the process unless it is given.
     """
     problems = Problems()
-    home = Path.home() if root is None else Path(root)
+    home = Path.home() if root is None else Path(root).absolute()
     variables: Mapping[str, str] = os.environ if root is None else {}
     variables = variables if environment is None else environment
     within, here = (None, Path.cwd()) if root is None else (home, None)

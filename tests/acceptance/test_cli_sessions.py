@@ -133,7 +133,8 @@ def test_the_list_can_be_narrowed(say: Said, home: Path, tmp_path: Path) -> None
     assert say("sessions", "--since", "30m") == ""
     copy = tmp_path / "copy"
     homes.codex(copy / ".codex")
-    assert [each["program"] for each in say.lines("sessions", "--root", copy)] == ["codex"]
+    for root in (copy, "../copy"):
+        assert [each["program"] for each in say.lines("sessions", "--root", root)] == ["codex"]
 
 
 @pytest.mark.parametrize(
