@@ -17,7 +17,7 @@ from eventstore.importers.reading.regular_files import fault_of
 HEAD_BYTES: Final = 16 * 1024
 """Bytes at the beginning of a file in which its ids and its folder are looked for."""
 
-MAX_COUNTED_BYTES: Final = 64 * 1024 * 1024
+MAX_COUNTED_BYTES: Final = 32 * 1024 * 1024
 """Bytes of a session in which calls are counted."""
 
 _CHUNK_BYTES: Final = 1024 * 1024
