@@ -13,7 +13,7 @@
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from itertools import chain
@@ -47,14 +47,24 @@ Watch: TypeAlias = Callable[[FileProgress], AbstractContextManager[Step]]
 """Gives for a file what is called after each of its values that is read, and of its messages."""
 
 
+class ImportCounts(msgspec.Struct, frozen=True):
+    """What an import did with one conversation; see `ImportedFile`."""
+
+    added: int = 0
+    skipped: int = 0
+    events: int = 0
+    calls: int = 0
+
+
 class ImportedFile(msgspec.Struct):
     """What an import did with one file.
 
     `ids` are the ids of its `conversations`. `added` messages, as so many `events`; `skipped` ones
     were there already. Together they make so many `calls`. A message that gave no event is none of
-    them. `problems` say what could not be read, at most a thousand of `problem_count`; `findings`
-    what was wrong in the messages added, and how often. `refused` has the errors: of conversations
-    that were not imported, or of a file that could not be read.
+    them. `by_id` has the counts of each conversation. `problems` say what could not be read, at
+    most a thousand of `problem_count`; `findings` what was wrong in the messages added, and how
+    often. `refused` has the errors: of conversations that were not imported, or of a file that
+    could not be read.
     """
 
     path: str
@@ -68,6 +78,7 @@ class ImportedFile(msgspec.Struct):
     problems: list[str] = []
     findings: dict[str, int] = {}
     refused: list[Exception] = []
+    by_id: dict[str, ImportCounts] = {}
 
 
 def import_file(
@@ -92,7 +103,7 @@ def import_file(
 
     Where a conversation of the file was imported, the errors of others are in `refused`.
     """
-    done = _Importing([path], store, provider, name, error_pattern, None).file(0)
+    done = _Importing([path], store, provider, name, error_pattern).file(0)
     if done.refused and not done.conversations:
         raise done.refused[0]
     return done
@@ -107,19 +118,21 @@ def import_files(
     error_pattern: str | re.Pattern[str] | None = None,
     jobs: int = 1,
     watch: Watch | None = None,
+    only: Mapping[str, Iterable[str]] | None = None,
 ) -> Iterator[ImportedFile]:
     """Import files, folders of them or patterns, `jobs` at a time; yield what was done in order.
 
     A file that cannot be read holds up no other; its error is in `refused`. So are those of links
     that lead out of a folder, and of what is no regular file in it. `watch` is called with the
     progress of each file, and gives what is called as it is read and as its messages are taken.
-    See `import_file`.
+    `only` names the conversations of some files that are imported, by the paths, with their
+    sub-agents; of other files all are. See `import_file`.
     """
     given = list(given)
     for path, error in chain.from_iterable(map(refused_in, given)):
         yield ImportedFile(str(path), refused=[error])
     files = [*dict.fromkeys(file for each in given for file in files_of(each))]
-    importing = _Importing(files, store, provider, name, error_pattern, watch)
+    importing = _Importing(files, store, provider, name, error_pattern, watch, only)
     numbers = range(len(files))
     if min(len(files), jobs) <= 1:
         yield from map(importing.file, numbers)
@@ -143,12 +156,14 @@ class _Importing:
         provider: str | FileFormat | None,
         name: str | None,
         error_pattern: str | re.Pattern[str] | None,
-        watch: Watch | None,
+        watch: Watch | None = None,
+        only: Mapping[str, Iterable[str]] | None = None,
     ) -> None:
         self._store = store
         self._form = (provider, name)
         self._error_pattern = error_pattern
         self._watch: Watch = watch or (lambda _: nullcontext(lambda: None))
+        self._only = only or {}
         self._files = files
         self._progress = ImportProgress(files)
         self._changed = Condition()
@@ -177,11 +192,17 @@ class _Importing:
             self._changed.wait_for(lambda: next(iter(self._unfinished)) == number)
 
     def _conversations(self, number: int, source: Source, done: ImportedFile) -> None:
+        only = self._only.get(str(self._files[number]))
+        wanted = None if only is None else set(only)
         progress = self._progress.of(source)
         try:
             with self._watch(progress) as watched:
                 step = self._stoppable(watched)
                 for transcript in source.transcripts(step):
+                    if wanted is not None and transcript.id not in wanted:
+                        if transcript.parent_id not in wanted:
+                            continue
+                        wanted.add(transcript.id)
                     if transcript.part_id is not None or transcript.may_repeat:
                         self._wait_for_all_before(number)
                     try:
@@ -249,6 +270,9 @@ def _add(done: ImportedFile, imported: Imported, conversation_id: str) -> None:
     done.skipped += imported.skipped
     done.events += imported.events
     done.calls += imported.calls
+    done.by_id[conversation_id] = ImportCounts(
+        imported.added, imported.skipped, imported.events, imported.calls
+    )
     found = Counter(finding.problem for finding in imported.findings)
     done.findings = dict(Counter(done.findings) + found)
 

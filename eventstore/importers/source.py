@@ -19,7 +19,7 @@ from eventstore.importers.programs.event_folder import EventFolder, is_event_fol
 from eventstore.importers.programs.openhands import OpenHandsEvents
 from eventstore.importers.reading.file_format import FileContent, FileFormat, NumberedValues, Unit
 from eventstore.importers.reading.json_lines import TextFile, decode
-from eventstore.importers.reading.problems import Problem, Problems, SourceError
+from eventstore.importers.reading.problems import NoMessages, Problem, Problems, SourceError
 from eventstore.importers.reading.transcript import Transcript
 from eventstore.importers.traces import eval_archive
 from eventstore.importers.traces.eval_archive import EvalArchive
@@ -102,8 +102,9 @@ class Source:
             count += 1
             yield transcript
         if not count:
-            first = f"; {self.problems[0]}" if self.problems else ""
-            raise SourceError(f"{self.path} holds no messages{first}; {_REMEDY}")
+            if not self.problems:
+                raise NoMessages(f"{self.path} holds no messages; {_REMEDY}")
+            raise SourceError(f"{self.path} holds no messages; {self.problems[0]}; {_REMEDY}")
 
     def _transcripts(self) -> Iterator[Transcript]:
         file = self._file

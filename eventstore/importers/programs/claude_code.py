@@ -19,7 +19,7 @@ from eventstore.domain.finish_reasons import ending_of
 from eventstore.domain.json_types import JsonObject, is_json_list, is_json_object
 from eventstore.importers.programs.claude_code_paths import SessionPath, place_of, told_on
 from eventstore.importers.programs.qwen_code import is_record as is_record_of_qwen
-from eventstore.importers.reading.about import About
+from eventstore.importers.reading.about import About, Listing
 from eventstore.importers.reading.file_format import FileContent, Unit
 from eventstore.importers.reading.json_lines import decode
 from eventstore.importers.reading.json_members import text
@@ -57,7 +57,27 @@ class SessionLogs:
         program="Claude Code",
         files="session logs, `.jsonl`",
         failures="marked",
-        places=("~/.claude/projects/*/*.jsonl",),
+        places=("$CLAUDE_CONFIG_DIR/projects/*/*.jsonl", "~/.claude/projects/*/*.jsonl"),
+        listing=Listing(
+            call=r'"type": ?"tool_use"(?:, ?"id": ?"([^"\\]{1,200})")?',
+            parent=r'\A\{"parentUuid": ?null, ?"isSidechain": ?true,.*?'
+            r'"sessionId": ?"([^"\\]{1,200})"',
+            sub_agents=(
+                "{id}/subagents/agent-*.jsonl",
+                "{id}/subagents/workflows/*/agent-*.jsonl",
+            ),
+            companions=(
+                "{id}.meta.json",
+                "{id}/tool-results/*",
+                "{id}/workflows/*.json",
+                "{id}/subagents/workflows/*/journal.jsonl",
+                "sessions-index.json",
+            ),
+        ),
+        kept="thinking, images, compactions, abandoned branches, sub-agents under their call",
+        lost="token counts, models, hooks, titles, snapshots of files",
+        tried="2.1.332",
+        on="2026-11-28",
     )
 
     def looks_like(self, value: object, unit: Unit) -> bool:
