@@ -21,7 +21,6 @@ from eventstore.domain.events import (
     Event,
     GateAnswer,
     HistoryCompacted,
-    HookAnswer,
     HookRaised,
     MessageAdded,
     ModelResponded,
@@ -43,6 +42,7 @@ from eventstore.domain.events import (
 )
 from eventstore.domain.failure import ErrorKind, ErrorKindSet, Failure, classify
 from eventstore.domain.fingerprint import fingerprint
+from eventstore.domain.hook_answers import HookAnswer
 from eventstore.domain.lifecycle import evolve
 from eventstore.domain.messages import Audio, Document, Image, Opaque, Part, Text
 from eventstore.domain.redaction import PayloadsRedacted, RedactedPayload

@@ -203,7 +203,7 @@ class _Importing:
             started = RunStarted(None, transcript.parent_id, transcript.parent_call_id)
         from eventstore.provider_messages.history_import import Import, ImportSource
 
-        told = ImportSource(
+        known = ImportSource(
             is_rejection=is_refusal,
             started=started,
             times=transcript.times,
@@ -212,7 +212,7 @@ class _Importing:
         )
         provider = known_provider(transcript.provider)
         messages = self._stepping(transcript.messages, step)
-        return Import(chat.session, chat.id, provider, told).run(messages)
+        return Import(chat.session, chat.id, provider, known).run(messages)
 
     def _stepping(self, messages: Iterable[T], step: Step) -> Iterator[T]:
         for message in messages:

@@ -98,7 +98,7 @@ def test_forks_of_codex_are_told_by_their_turns(
 def test_a_fork_of_codex_without_turns_of_its_own_is_a_copy(
     store: EventStore, tmp_path: Path
 ) -> None:
-    """So it is as soon as it is made."""
+    """The times are those of the fork, and the only turn is the parent's."""
     records = header(100, FORK, THREAD), header(100, THREAD), *turn(100, 1, 2, made_at=1)
     import_file(store, write(tmp_path / "fork.jsonl", *records))
     assert counts(store) == (0, 0, 0, 1)
@@ -147,7 +147,7 @@ def test_a_rollout_of_the_parent_that_cannot_be_read_tells_nothing(
     assert counts(store) == (1, 0, 1, 0)
 
 
-def test_what_codex_rolled_back_is_a_copy_where_its_turn_was(
+def test_turns_that_codex_rolled_back_are_copies_where_they_were_repeated(
     store: EventStore, tmp_path: Path
 ) -> None:
     """In the parent, before the fork; and in the fork, of the parent's turn."""
@@ -244,7 +244,7 @@ def test_sessions_of_claude_code_with_the_same_records_are_counted_once(
 def test_files_that_are_imported_together_are_counted_once(
     store: EventStore, tmp_path: Path
 ) -> None:
-    """What may repeat another file waits for those before it."""
+    """A file that may repeat another one waits for those before it."""
     sessions(tmp_path, says_so=False)
     assert not any(done.refused for done in import_files(store, [tmp_path], jobs=3))
     assert counts(store)[:3] == (6, 5, 1)
@@ -275,7 +275,7 @@ def test_the_parent_of_a_fork_of_claude_code_is_named(store: EventStore, tmp_pat
     assert not started.is_copy
 
 
-def test_what_a_fork_of_claude_code_repeats_is_checked_with_it(tmp_path: Path) -> None:
+def test_a_fork_of_claude_code_is_checked_with_its_copies(tmp_path: Path) -> None:
     """A request is its messages, whichever conversation they happened in."""
     (request,) = RequestFile(sessions(tmp_path, says_so=True)[1]).requests()
     assert [message["role"] for message in request.messages][:2] == ["user", "assistant"]
