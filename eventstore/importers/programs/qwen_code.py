@@ -65,6 +65,7 @@ class QwenSessions:
             content.problems.add("records of Qwen Code without messages, such as its telemetry")
         transcript = main.transcript(name, parent)
         transcript.part_id = f"{name}/{content.file_stem}"  # an import may have what was taken back
+        transcript.may_repeat = True  # a branch begins with the records of its origin
         yield transcript
         number = 0
         for branch in records.abandoned():

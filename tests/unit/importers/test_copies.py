@@ -69,7 +69,7 @@ def turn(at: int, number: int, exit_code: int, *, named: bool = True, made_at: i
 
 
 @pytest.mark.parametrize("order", list(permutations(range(3))))
-def test_forks_of_codex_are_told_by_their_turns(
+def test_turns_say_what_a_fork_of_codex_repeats(
     store: EventStore, tmp_path: Path, order: tuple[int, ...]
 ) -> None:
     """A fork, and a sub-agent of it, whose copies have new times; they grow, and come again."""
@@ -299,3 +299,78 @@ def test_the_same_steps_of_another_program_are_no_copies(importer: Importer) -> 
             ],
         )
     assert counts(importer.store) == (2, 2, 0, 0)
+
+
+# Other programs
+
+
+def pi(session: str, count: int) -> list[Any]:
+    """Return a session of pi with so many calls."""
+    entries: list[Any] = [{"type": "session", "version": 3, "id": session, "cwd": "/"}]
+    for number in range(count):
+        call = {"type": "toolCall", "id": f"c{number}", "name": "bash", "arguments": {"n": number}}
+        result = {"role": "toolResult", "toolCallId": f"c{number}", "toolName": "bash"}
+        said = [
+            {"role": "user", "content": f"go {number}"},
+            {"role": "assistant", "content": [call]},
+            {**result, "content": [{"type": "text", "text": "out"}], "isError": False},
+        ]
+        for part, message in enumerate(said, 1):
+            place = 3 * number + part
+            parent = None if place == 1 else f"e{place - 1}"
+            entry = {"type": "message", "id": f"e{place}", "parentId": parent, "timestamp": AT}
+            entries.append({**entry, "message": message})
+    return entries
+
+
+def qwen(session: str, count: int) -> list[Any]:
+    """Return a session of Qwen Code with so many calls."""
+    records: list[Any] = []
+
+    def add(kind: str, role: str, part: Any, **more: Any) -> None:
+        place = len(records) + 1
+        parent = None if place == 1 else f"u{place - 1}"
+        record = {"uuid": f"u{place}", "parentUuid": parent, "sessionId": session, "type": kind}
+        records.append({**record, "message": {"role": role, "parts": [part]}, **more})
+
+    for number in range(count):
+        call = {"id": f"c{number}", "name": "shell"}
+        add("user", "user", {"text": f"go {number}"})
+        add("assistant", "model", {"functionCall": {**call, "args": {"n": number}}})
+        answer = {**call, "response": {"output": "out"}}
+        add(
+            "tool_result",
+            "user",
+            {"functionResponse": answer},
+            toolCallResult={"status": "success"},
+        )
+    return records
+
+
+def opencode(session: str, count: int) -> list[Any]:
+    """Return an export of OpenCode with so many calls; a fork has ids of its own."""
+    messages: list[Any] = []
+    for number in range(count):
+        state = {"status": "completed", "input": {"n": number}, "output": "out"}
+        tool = {"type": "tool", "callID": f"c{number}", "tool": "bash", "state": state}
+        own = f"{session}-{number}"
+        asked = {
+            "info": {"id": f"{own}a", "role": "user"},
+            "parts": [{"type": "text", "text": "go"}],
+        }
+        replied = {"info": {"id": f"{own}b", "role": "assistant"}, "parts": [tool]}
+        messages += [asked, replied]
+    return [{"info": {"id": session}, "messages": messages}]
+
+
+@pytest.mark.parametrize("session", [pi, qwen, opencode])
+@pytest.mark.parametrize("order", [(2, 3), (3, 2)])
+def test_forks_of_programs_that_repeat_their_origins_are_counted_once(
+    store: EventStore, tmp_path: Path, session: Any, order: tuple[int, int]
+) -> None:
+    """They begin with the same calls under another id."""
+    suffix = "json" if session is opencode else "jsonl"
+    for count in order:
+        path = write(tmp_path / f"of-{count}.{suffix}", *session(f"session-{count}", count))
+        assert import_file(store, path).refused == []
+    assert counts(store) == (3, 3, 0, 2)
