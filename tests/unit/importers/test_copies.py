@@ -374,3 +374,21 @@ def test_forks_of_programs_that_repeat_their_origins_are_counted_once(
         path = write(tmp_path / f"of-{count}.{suffix}", *session(f"session-{count}", count))
         assert import_file(store, path).refused == []
     assert counts(store) == (3, 3, 0, 2)
+
+
+def test_copied_steps_of_a_trajectory_are_copies(importer: Importer) -> None:
+    """A trajectory that continues another one marks what it has from there."""
+
+    def step(number: int, **more: Any) -> Any:
+        call = {"tool_call_id": f"c{number}", "function_name": "bash", "arguments": {}}
+        results = {"results": [{"source_call_id": f"c{number}", "content": "out"}]}
+        said = {"source": "agent", "message": f"step {number}", "tool_calls": [call]}
+        return {"step_id": number, **said, "observation": results, **more}
+
+    for name, steps in (
+        ("first", [step(1), step(2)]),
+        ("next", [step(1, is_copied_context=True), step(3), step(4, is_copied_context=True)]),
+    ):
+        trajectory = {"schema_version": "ATIF-v1.8", "session_id": name, "steps": steps}
+        importer.document(f"{name}.json", trajectory)
+    assert counts(importer.store) == (4, 4, 0, 1)
