@@ -13,7 +13,6 @@ from support.importing import AT, Importer
 
 from eventstore import EventStore, RunStarted
 from eventstore.importers import import_file, import_files, read
-from eventstore.importers.recorded_requests import RequestFile
 from projections import error_statistics
 
 Counts = tuple[int, int, int, int]
@@ -275,12 +274,6 @@ def test_the_parent_of_a_fork_of_claude_code_is_named(store: EventStore, tmp_pat
     assert not started.is_copy
 
 
-def test_a_fork_of_claude_code_is_checked_with_its_copies(tmp_path: Path) -> None:
-    """A request is its messages, whichever conversation they happened in."""
-    (request,) = RequestFile(sessions(tmp_path, says_so=True)[1]).requests()
-    assert [message["role"] for message in request.messages][:2] == ["user", "assistant"]
-
-
 def test_the_same_steps_of_another_program_are_no_copies(importer: Importer) -> None:
     """Two runs may begin alike where ids are not unique, as those of trajectories are not."""
     asked = {
@@ -368,7 +361,7 @@ def opencode(session: str, count: int) -> list[Any]:
 def test_forks_of_programs_that_repeat_their_origins_are_counted_once(
     store: EventStore, tmp_path: Path, session: Any, order: tuple[int, int]
 ) -> None:
-    """They begin with the same calls under another id."""
+    """A fork begins with the same calls under another id."""
     suffix = "json" if session is opencode else "jsonl"
     for count in order:
         path = write(tmp_path / f"of-{count}.{suffix}", *session(f"session-{count}", count))
