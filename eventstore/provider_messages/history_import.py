@@ -37,6 +37,7 @@ from eventstore.provider_messages.batches import (
 )
 from eventstore.provider_messages.compactions import HistoryPlaces
 from eventstore.provider_messages.history_messages import HistoryReader
+from eventstore.provider_messages.known_elsewhere import Find, known_elsewhere
 from eventstore.provider_messages.new_messages import (
     LastKnown,
     NewEvents,
@@ -45,7 +46,6 @@ from eventstore.provider_messages.new_messages import (
     known_messages,
     last_message_id,
 )
-from eventstore.provider_messages.told_elsewhere import Find, told_elsewhere
 from eventstore.providers.adapter_protocol import ResultTest
 from eventstore.providers.detection import listed
 from eventstore.providers.registry import list_key
@@ -59,7 +59,7 @@ class ImportSource(msgspec.Struct, frozen=True, kw_only=True):
     """What an import knows of its messages besides themselves; see `Conversation.import_messages`.
 
     `times` may grow while the messages are taken. With `find`, messages that another conversation
-    has are copies; see `told_elsewhere`.
+    has are copies; see `known_elsewhere`.
     """
 
     is_error: ResultTest | None = None
@@ -175,7 +175,7 @@ class Import:
         find = self._source.find
         if find is None or not new or new[-1].is_copy:
             return new
-        copied = told_elsewhere(new, self._id, self._session, find)
+        copied = known_elsewhere(new, self._id, self._session, find)
         return [
             msgspec.structs.replace(each, is_copy=True) if each.stem in copied else each
             for each in new

@@ -1026,6 +1026,26 @@ def test_stats_and_show_tell_the_usage(run: Command, store: EventStore) -> None:
     assert "gpt-5: 1,200 tokens" in run.here("show", "chat", "--url", run.url).stdout
 
 
+def test_stats_count_what_was_copied_once(run: Command, store: EventStore) -> None:
+    """One conversation by itself shows everything; tables say what the log does."""
+    chat = store.conversation("chat")
+    chat.append(ModelResponded("openai", "gpt-5", "r1", "stop", Usage(1_000, 200)))
+    before = run.json("stats", "--url", run.url)
+    run.here("fork", "chat", "copy", "--at", str(chat.version), "--url", run.url)
+    found = run.json("stats", "--url", run.url)
+    assert (found["overall"], found["usage"]) == (before["overall"], before["usage"])
+    assert found["copied_calls"] == before["overall"]["calls"] == 3
+    alone = run.json("stats", "copy", "--url", run.url)
+    assert (alone["overall"]["calls"], alone["copied_calls"]) == (3, 0)
+    assert alone["usage"]["overall"]["responses"] == 1
+    tables = f"sqlite:///{run.folder}/tables.db"
+    for more in ((), ("--rebuild",)):
+        kept = run.json("stats", "--tables", tables, *more, "--url", run.url)
+        assert (kept["usage"], kept["copied_calls"]) == (found["usage"], 3)
+        counts = ("calls", "open", "attempts", "failures", "completions", "terminal_failures")
+        assert [kept["overall"][of] for of in counts] == [found["overall"][of] for of in counts]
+
+
 def test_stats_prices_the_usage(run: Command, store: EventStore) -> None:
     """The table is a file; one that cannot be read is refused by its name, with a remedy."""
     usage = Usage(input_tokens=1_000_000, output_tokens=500_000)

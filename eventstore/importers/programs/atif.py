@@ -60,7 +60,11 @@ def _transcripts(content: FileContent, value: JsonObject, name: str) -> Iterator
     dialogue = Dialogue()
     callers: dict[str, str] = {}
     for step in objects(value, "steps"):
-        _add_step(dialogue, step)
+        if step.get("is_copied_context") is True and dialogue.copied == len(dialogue):
+            _add_step(dialogue, step)
+            dialogue.copied = len(dialogue)
+        else:
+            _add_step(dialogue, step)
         for result in objects(member(step, "observation"), "results"):
             for reference in objects(result, "subagent_trajectory_ref"):
                 callers[text(reference, "trajectory_id")] = text(result, "source_call_id")

@@ -60,7 +60,9 @@ class OpenCodeExports:
             name = own if content.name is None else content.name
             if dialogue := dialogue_of(objects(value, "messages")):
                 parent = text(session, "parentID") or None
-                yield dialogue.transcript(content.unused_name(name), parent)
+                transcript = dialogue.transcript(content.unused_name(name), parent)
+                transcript.may_repeat = True  # a fork begins with the messages of its origin
+                yield transcript
 
 
 def dialogue_of(messages: Iterable[JsonObject]) -> Dialogue:

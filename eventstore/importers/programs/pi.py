@@ -70,6 +70,7 @@ class PiSessions:
         name = content.name or session or content.stem
         transcript = _dialogue_of(entries.main()).transcript(name)
         transcript.part_id = f"{name}/{content.file_stem}"  # an import may have what was left
+        transcript.may_repeat = True  # a fork begins with the entries of its origin
         yield transcript
         number = 0
         for branch in entries.abandoned():

@@ -75,6 +75,7 @@ class QwenSessions:
         if parent and agent.startswith(f"{kind}-"):  # such as `general-purpose-call_1`
             transcript.parent_call_id = agent.removeprefix(f"{kind}-")
         transcript.part_id = f"{name}/{content.file_stem}"  # an import may have what was taken back
+        transcript.may_repeat = True  # a branch begins with the records of its origin
         yield transcript
         number = 0
         for branch in records.abandoned():
