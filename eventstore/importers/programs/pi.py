@@ -6,17 +6,18 @@ own. Before version 2 they name none, and stand in their order.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
 from eventstore.domain.json_types import JsonObject, JsonValue, is_json_object
 from eventstore.importers.reading.about import About
 from eventstore.importers.reading.branches import Branches
-from eventstore.importers.reading.dialogue import Dialogue, call_of
+from eventstore.importers.reading.dialogue import Dialogue, call_of, spoken
 from eventstore.importers.reading.file_format import FileContent, Unit
 from eventstore.importers.reading.json_members import member, objects, text
 from eventstore.importers.reading.times import time_of
 from eventstore.importers.reading.transcript import Transcript
+from eventstore.providers.model import ParsedCompaction
 
 _ENTRIES = frozenset(
     (
@@ -83,7 +84,9 @@ def _is_entry(value: JsonObject) -> bool:
 
 def _dialogue_of(entries: Iterable[JsonObject]) -> Dialogue:
     dialogue = Dialogue()
+    numbers: dict[str, int] = {}
     for entry in entries:
+        numbers[text(entry, "id")] = len(dialogue)
         message = member(entry, "message")
         time = time_of(message.get("timestamp")) or time_of(entry.get("timestamp"))
         if entry.get("type") == "message":
@@ -92,7 +95,20 @@ def _dialogue_of(entries: Iterable[JsonObject]) -> Dialogue:
             dialogue.say("user", entry.get("content"), time)
         elif entry.get("type") == "branch_summary":
             dialogue.say("user", entry.get("summary"), time)
+        elif entry.get("type") == "compaction":
+            _add_compaction(dialogue, entry, numbers, time)
     return dialogue
+
+
+def _add_compaction(
+    dialogue: Dialogue, entry: JsonObject, numbers: Mapping[str, int], time: int | None
+) -> None:
+    """Let a summary stand for what is before the first entry that was kept."""
+    tokens: JsonValue = entry.get("tokensBefore")
+    if summary := tuple(spoken("user", entry.get("summary"))):
+        end = numbers.get(text(entry, "firstKeptEntryId"))
+        before = tokens if type(tokens) is int and tokens >= 0 else None
+        dialogue.add(ParsedCompaction(summary, end=end, tokens_before=before), time)
 
 
 def _add_said(dialogue: Dialogue, message: JsonObject, time: int | None) -> None:
