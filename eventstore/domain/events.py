@@ -219,6 +219,7 @@ class MessageAdded(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     has null for each. A message of role `tool` has only results, or is a result that answers no
     known call, with the `call_id` that it named; with `results` and `parts` it is what a framework
     told the model of a call. `broken_off`: its stream ended before the model did.
+    `finish_reason` is why its response was not whole, where an imported message says so.
     """
 
     tag: ClassVar[str] = "message"
@@ -234,6 +235,7 @@ class MessageAdded(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     call_id: str | None = None
     results: tuple[str, ...] = ()
     broken_off: bool = False
+    finish_reason: str | None = None
 
     def continued_by(self, piece: MessageAdded) -> MessageAdded:
         """Return an assistant message with a further piece of it."""
@@ -246,6 +248,7 @@ class MessageAdded(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
             calls=self.calls + piece.calls,
             native=[*self.native, *piece.native] if are_lists else None,
             exact=are_lists and self.exact and piece.exact,
+            finish_reason=piece.finish_reason or self.finish_reason,
         )
 
 

@@ -6,7 +6,7 @@ own. Before version 2 they name none, and stand in their order.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from eventstore.domain.json_types import JsonObject, JsonValue, is_json_object
@@ -17,7 +17,6 @@ from eventstore.importers.reading.file_format import FileContent, Unit
 from eventstore.importers.reading.json_members import member, objects, text
 from eventstore.importers.reading.times import time_of
 from eventstore.importers.reading.transcript import Transcript
-from eventstore.providers.model import ParsedCompaction
 
 _ENTRIES = frozenset(
     (
@@ -39,7 +38,7 @@ class PiSessions:
         files="sessions, `.jsonl`",
         failures="marked",
         places=("~/.pi/agent/sessions/*/*.jsonl", "~/.openclaw/agents/*/sessions/*.jsonl"),
-        kept="branches that were left, as conversations of their own",
+        kept="branches that were left, as conversations of their own; compactions",
         lost="thinking, edits of the context",
         tried="1.6.0",
         on="2026-11-28",
@@ -84,9 +83,9 @@ def _is_entry(value: JsonObject) -> bool:
 
 def _dialogue_of(entries: Iterable[JsonObject]) -> Dialogue:
     dialogue = Dialogue()
-    numbers: dict[str, int] = {}
+    places: dict[str, int] = {}  # of what each entry said
     for entry in entries:
-        numbers[text(entry, "id")] = len(dialogue)
+        places[text(entry, "id")] = len(dialogue)
         message = member(entry, "message")
         time = time_of(message.get("timestamp")) or time_of(entry.get("timestamp"))
         if entry.get("type") == "message":
@@ -96,19 +95,9 @@ def _dialogue_of(entries: Iterable[JsonObject]) -> Dialogue:
         elif entry.get("type") == "branch_summary":
             dialogue.say("user", entry.get("summary"), time)
         elif entry.get("type") == "compaction":
-            _add_compaction(dialogue, entry, numbers, time)
+            end = places.get(text(entry, "firstKeptEntryId"))  # itself, where none is kept
+            dialogue.compact(spoken("user", entry.get("summary")), time, end=end)
     return dialogue
-
-
-def _add_compaction(
-    dialogue: Dialogue, entry: JsonObject, numbers: Mapping[str, int], time: int | None
-) -> None:
-    """Let a summary stand for what is before the first entry that was kept."""
-    tokens: JsonValue = entry.get("tokensBefore")
-    if summary := tuple(spoken("user", entry.get("summary"))):
-        end = numbers.get(text(entry, "firstKeptEntryId"))
-        before = tokens if type(tokens) is int and tokens >= 0 else None
-        dialogue.add(ParsedCompaction(summary, end=end, tokens_before=before), time)
 
 
 def _add_said(dialogue: Dialogue, message: JsonObject, time: int | None) -> None:

@@ -38,7 +38,7 @@ class QwenSessions:
             "~/.qwen/projects/*/chats/*.jsonl",
             "~/.qwen/projects/*/subagents/*/agent-*.jsonl",
         ),
-        kept="turns that were taken back, as conversations of their own",
+        kept="turns that were taken back, as conversations of their own; compressions",
         lost="thinking, telemetry",
         tried="0.24.4",
         on="2026-11-28",
