@@ -12,17 +12,19 @@ from collections.abc import Iterable, Iterator
 from typing import TypeGuard
 
 from eventstore.domain.json_types import JsonObject, JsonValue, is_json_object
+from eventstore.importers.programs.gemini_compressions import compaction_of, compression
 from eventstore.importers.reading.about import About, Listing
 from eventstore.importers.reading.branches import Branches
-from eventstore.importers.reading.dialogue import Dialogue, call_of, spoken
+from eventstore.importers.reading.dialogue import Dialogue, call_of
 from eventstore.importers.reading.file_format import FileContent, Unit
 from eventstore.importers.reading.json_members import member, objects, text, text_of
 from eventstore.importers.reading.times import time_of
 from eventstore.importers.reading.transcript import Transcript
-from eventstore.providers.model import ParsedMessage
 
 _TYPES = ("user", "assistant", "tool_result", "system")
 _DENIED = "execution_denied"
+_COMPRESSED = "compressedHistory"
+"""The member with the history as it is after a compression."""
 
 
 class QwenSessions:
@@ -99,9 +101,16 @@ def is_record(value: object) -> TypeGuard[JsonObject]:
 
 def _dialogue_of(records: Iterable[JsonObject]) -> Dialogue:
     dialogue = Dialogue()
+    said: dict[str, JsonObject] = {}
+    numbers: dict[str, int] = {}
     for record in records:
         time = time_of(record.get("timestamp"))
         parts = objects(member(record, "message"), "parts")
+        numbers[text(record, "uuid")] = len(dialogue)
+        if history := [*map(_as_told, objects(member(record, "systemPayload"), _COMPRESSED))]:
+            dialogue.add(compaction_of(compression(history, said), numbers), time)
+        elif parts:
+            said[text(record, "uuid")] = _as_told(member(record, "message"))
         if record.get("type") == "tool_result":
             for part in parts:
                 _add_result(dialogue, member(part, "functionResponse"), record, time)
@@ -113,16 +122,14 @@ def _dialogue_of(records: Iterable[JsonObject]) -> Dialogue:
             dialogue.reply(_said(parts), calls, time)
         elif record.get("type") == "user":
             dialogue.say("user", _said(parts), time)
-        elif record.get("subtype") == "chat_compression":
-            dialogue.compact(_compressed(member(record, "systemPayload")), time)
     return dialogue
 
 
-def _compressed(payload: JsonObject) -> Iterator[ParsedMessage]:
-    """Yield what the model was shown after a compression, in words."""
-    for content in objects(payload, "compressedHistory"):
-        role = "assistant" if content.get("role") == "model" else "user"
-        yield from spoken(role, _said(objects(content, "parts")))
+def _as_told(content: JsonObject) -> JsonObject:
+    """Return a content as a compression knows it."""
+    role = "user" if content.get("role") == "user" else "gemini"
+    shown = [part for part in objects(content, "parts") if part.get("thought") is not True]
+    return {"type": role, "content": shown}
 
 
 def _said(parts: list[JsonObject]) -> str:

@@ -168,7 +168,7 @@ class Dialogue:
 def spoken(role: str, content: JsonValue) -> Iterator[ParsedMessage]:
     """Yield a message of text; none where it is empty, or spaces alone."""
     words = text_of(content)
-    if words.strip():
+    if words.strip() and content != []:  # which is a list of a tool, elsewhere
         yield ParsedMessage(role, (Text(words),), well_formed=True)
 
 
