@@ -63,6 +63,11 @@ DATABASE_FORMATS: Final[tuple[DatabaseFormat, ...]] = (AgentSessions(), Checkpoi
 """The forms of SQLite databases, in the order in which they are asked."""
 
 
+def programs_read() -> tuple[str, ...]:
+    """Return the programs whose files are read, each once, in the order of the formats."""
+    return tuple(dict.fromkeys(each.program for each in about_formats().values()))
+
+
 def about_formats() -> dict[str, About]:
     """Return what each format of a program says of itself, by its name."""
     texts = {each.name: each.about for each in KNOWN_FORMATS}

@@ -33,6 +33,9 @@ class AtifTrajectories:
         files="`trajectory.json`",
         failures="text",
         times="where the file has them",
+        kept="embedded sub-agents, parts that continue",
+        lost="reasoning, metrics, logprobs",
+        tried="1.8",
     )
 
     def looks_like(self, value: object, unit: Unit) -> bool:

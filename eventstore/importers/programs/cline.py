@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final, TypeGuard
 
 from eventstore.domain.json_types import JsonObject, JsonValue, is_json_object
-from eventstore.importers.reading.about import About
+from eventstore.importers.reading.about import About, Listing
 from eventstore.importers.reading.dialogue import Dialogue, call_of
 from eventstore.importers.reading.file_format import FileContent, Unit
 from eventstore.importers.reading.json_members import (
@@ -56,6 +56,9 @@ _PLACES: Final = (
 )
 
 
+_LISTING: Final = Listing(call=r'"type":\s{0,9}"tool_use",\s{0,99}"id":\s{0,9}"([^"\\]{1,200})"')
+
+
 class ClineTasks:
     """The file format of the editors: a list of messages."""
 
@@ -65,6 +68,7 @@ class ClineTasks:
         files="tasks of the editors, `api_conversation_history.json`",
         failures="marked, text",
         places=_PLACES,
+        listing=_LISTING,
         lost="thinking; calls that stand as XML in the text and have no result",
         tried="2026-04",
         on="2026-11-28",
@@ -97,6 +101,7 @@ class ClineSessions:
         files="sessions, `.messages.json`",
         failures="marked",
         places=("~/.cline/data/sessions/*/*.messages.json",),
+        listing=_LISTING,
         lost="thinking",
         tried="3.0.65",
         on="2026-11-28",

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from eventstore.domain.json_types import JsonObject, JsonValue, is_json_object
-from eventstore.importers.reading.about import About
+from eventstore.importers.reading.about import About, Listing
 from eventstore.importers.reading.branches import Branches
 from eventstore.importers.reading.dialogue import Dialogue, call_of, spoken
 from eventstore.importers.reading.file_format import FileContent, Unit
@@ -37,7 +37,15 @@ class PiSessions:
         program="pi, OpenClaw",
         files="sessions, `.jsonl`",
         failures="marked",
-        places=("~/.pi/agent/sessions/*/*.jsonl", "~/.openclaw/agents/*/sessions/*.jsonl"),
+        places=(
+            "$PI_CODING_AGENT_DIR/sessions/*/*.jsonl",
+            "~/.pi/agent/sessions/*/*.jsonl",
+            "~/.openclaw/agents/*/sessions/*.jsonl",
+        ),
+        listing=Listing(
+            call=r'"type": ?"toolCall", ?"id": ?"([^"\\]{1,200})"',
+            id=r'\A\{"type": ?"session",[^\n]{0,500}?"id": ?"([^"\\]{1,200})"',
+        ),
         kept="branches that were left, as conversations of their own; compactions",
         lost="thinking, edits of the context",
         tried="1.6.0",

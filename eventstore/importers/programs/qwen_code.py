@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from typing import TypeGuard
 
 from eventstore.domain.json_types import JsonObject, JsonValue, is_json_object
-from eventstore.importers.reading.about import About
+from eventstore.importers.reading.about import About, Listing
 from eventstore.importers.reading.branches import Branches
 from eventstore.importers.reading.dialogue import Dialogue, call_of, spoken
 from eventstore.importers.reading.file_format import FileContent, Unit
@@ -34,8 +34,14 @@ class QwenSessions:
         files="sessions, `.jsonl`",
         failures="marked",
         places=(
+            "$QWEN_RUNTIME_DIR/projects/*/chats/*.jsonl",
+            "$QWEN_HOME/projects/*/chats/*.jsonl",
             "~/.qwen/projects/*/chats/*.jsonl",
-            "~/.qwen/projects/*/subagents/*/agent-*.jsonl",
+        ),
+        listing=Listing(
+            call=r'"functionCall": ?\{"id": ?"([^"\\]{1,200})"',
+            sub_agents=("../subagents/{id}/agent-*.jsonl",),
+            companions=("../subagents/{id}/agent-*.meta.json",),
         ),
         kept="turns that were taken back, as conversations of their own; compressions",
         lost="thinking, telemetry",

@@ -171,7 +171,7 @@ def decode_noting(
     """
     value = decode(data)
     try:
-        repeated = repeats_a_key(data.decode(), value)
+        repeated = repeats_a_key(data, value)
     except (ValueError, RecursionError):  # half a surrogate pair
         return value
     if repeated:

@@ -12,11 +12,16 @@ from eventstore.domain.json_types import JsonObject, JsonValue
 from eventstore.importers.reading.json_lines import decode
 
 _encode = msgspec.json.encode
+_FIRST_OF_JSON = '{["-0123456789tfnNI'
 
 
 def text(value: JsonObject, *keys: str) -> str:
     """Return the first of the members that is text and not empty, or empty text."""
-    return next((found for key in keys if isinstance(found := value.get(key), str) and found), "")
+    for key in keys:
+        found: JsonValue = value.get(key)
+        if isinstance(found, str) and found:
+            return found
+    return ""
 
 
 def member(value: JsonObject, *keys: str) -> JsonObject:
@@ -43,7 +48,7 @@ def objects(value: JsonObject, key: str) -> list[JsonObject]:
 
 def parsed(value: JsonValue) -> JsonValue:
     """Return the JSON value that a text holds, once and again; other values as they are."""
-    while isinstance(value, str):
+    while isinstance(value, str) and value.lstrip()[:1] in _FIRST_OF_JSON:
         try:
             value = decode(value.encode())
         except ValueError:
