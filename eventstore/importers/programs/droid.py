@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import TypeGuard
 
 from eventstore.domain.json_types import JsonObject, is_json_object
-from eventstore.importers.reading.about import About
+from eventstore.importers.reading.about import About, Listing
 from eventstore.importers.reading.dialogue import Dialogue, call_of
 from eventstore.importers.reading.file_format import FileContent, Unit
 from eventstore.importers.reading.json_members import member, objects, parts_as_text, text
@@ -35,9 +35,11 @@ class DroidSessions:
         files="sessions, and the output of `--output-format stream-json`, `.jsonl`",
         failures="marked",
         places=("~/.factory/sessions/*/*.jsonl",),
+        listing=Listing(
+            call=r'"type": ?"tool_use",[^{}]{0,300}?"id": ?"([^"\\]{1,200})"',
+            companions=("{id}.settings.json",),
+        ),
         lost="thinking",
-        tried="by its documents alone",
-        on="2026-11-28",
     )
 
     def looks_like(self, value: object, unit: Unit) -> bool:

@@ -43,6 +43,7 @@ class QwenSessions:
         listing=Listing(
             call=r'"functionCall": ?\{"id": ?"([^"\\]{1,200})"',
             sub_agents=("../subagents/{id}/agent-*.jsonl",),
+            companions=("../subagents/{id}/agent-*.meta.json",),
         ),
         kept="turns that were taken back, as conversations of their own; compressions",
         lost="thinking, telemetry",

@@ -377,6 +377,29 @@ def test_a_text_right_after_its_call_is_its_result(importer: Importer) -> None:
     assert [said for _, said in importer.said()][-1] == "[read_file for 'x'] Result:\nlate"
 
 
+def test_a_call_that_stands_as_xml_in_the_words_is_known_by_its_result(importer: Importer) -> None:
+    """Older versions had no calls of the provider's."""
+    written = (
+        "I write it.\n<write_to_file>\n<path>a.html</path>\n<content>\n<b>x</b>\n</content>\n"
+        "</write_to_file>"
+    )
+    tools = importer.document(
+        "t.json",
+        [
+            cline("user", TASK),
+            cline("assistant", cline_text(written)),
+            cline("user", cline_text("[write_to_file for 'a.html'] Result:\n\nSaved.")),
+            cline("assistant", cline_text("<execute_command>\n<command>ls</command>")),
+            cline("user", cline_text("[execute_command for 'ls'] Result:\nCommand failed.")),
+        ],
+    )
+    assert states(tools) == [("write_to_file", "Completed"), ("execute_command", "Failed")]
+    assert [tool.call.arguments for tool in tools] == [
+        {"path": "a.html", "content": "<b>x</b>"},
+        {"command": "ls"},
+    ]
+
+
 def test_a_result_that_is_a_block_ends_its_call(importer: Importer) -> None:
     """With other providers; the error is marked, or stands at the beginning."""
     ends: list[dict[str, Any]] = [
