@@ -128,7 +128,7 @@ def _again(at: int, again: list[tuple[CallFacts, CallFacts]], weight: int) -> Ca
 
 def _made_again(e: Evidence) -> Iterator[list[CallFacts]]:
     """Yield the calls of one fingerprint that both failed and passed, in their order."""
-    failing = {call.fingerprint for call in e.calls if call.is_error} - {None}
+    failing = {error.call.fingerprint for error in e.facts.errors if error.call} - {None}
     if not failing:
         return
     groups: dict[str, list[CallFacts]] = {}
