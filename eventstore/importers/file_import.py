@@ -203,7 +203,7 @@ class _Importing:
         return chat.import_messages(
             self._stepping(transcript.messages, step),
             known_provider(transcript.provider),
-            is_rejection=is_refusal,
+            is_rejection=transcript.is_rejection or is_refusal,
             started=started,
             occurred_at=transcript.times,
             error_pattern=self._error_pattern or transcript.error_pattern,

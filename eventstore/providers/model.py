@@ -72,8 +72,8 @@ class ParsedResult(msgspec.Struct, frozen=True, gc=False):
     is_error: bool = False
     native: JsonObject | None = None
     """The provider's own form, where it is well formed."""
-    rejected: bool = False
-    """A person refused the call."""
+    rejected: bool | str = False
+    """Whether the call was refused: True by a person, or who did, as in `ToolRejected.source`."""
     well_formed: bool = False
     parts: tuple[Part, ...] = ()
     """What it shows besides text, where it is not well formed."""

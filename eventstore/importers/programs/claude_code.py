@@ -13,11 +13,15 @@ from typing import TypeGuard
 import msgspec
 
 from eventstore.domain.json_types import JsonObject, is_json_list, is_json_object
+from eventstore.importers.programs.denials import Denials
 from eventstore.importers.reading.about import About
 from eventstore.importers.reading.file_format import FileContent, Unit
 from eventstore.importers.reading.problems import Problems
 from eventstore.importers.reading.times import time_of
 from eventstore.importers.reading.transcript import Transcript
+
+_OWN_RECORDS = frozenset({"api-request", "api-request-blob", "api-request-shape"})
+"""Records of the program's own that may have a message: what it keeps of its requests."""
 
 _canonical = msgspec.json.Encoder(order="deterministic").encode
 
@@ -64,11 +68,13 @@ class _Chain:
         self.times: list[int | None] = []
         self.blocks: dict[str, set[bytes]] = {}  # message id to its content blocks so far
         self.side_chains = 0
+        self.denials = Denials()
 
     def add(self, record: JsonObject, message: JsonObject) -> None:
         """Add a message, with the time of its record."""
         self.messages.append(message)
         self.times.append(time_of(record.get("timestamp")))
+        self.denials.add(record)
 
 
 class SessionLog:
@@ -115,6 +121,7 @@ class SessionLog:
                 ids[id(parent)] if parent else None,
                 _claim(calls[id(parent)], _opening(chain)) if parent else None,
                 chain.times,
+                is_rejection=chain.denials,
             )
 
     def _record(self, line: int, record: JsonObject) -> None:
@@ -126,7 +133,8 @@ class SessionLog:
             if isinstance(uuid, str) and (chain := self._parent(record)):
                 self._by_record[uuid] = chain
             if not _is_bookkeeping(record):
-                self._problems.add(f"a {record['type']} record, whose message is not known", line)
+                named = _with_article(f"{record['type']} record")
+                self._problems.add(f"{named}, whose message is not known", line)
             return
         if not isinstance(uuid, str):
             self._problems.add("a record without a uuid, from another stream", line)
@@ -191,7 +199,13 @@ class SessionLog:
 
 def _is_bookkeeping(value: object) -> bool:
     """Return whether a record is the program's own: titles, modes, snapshots, progress."""
-    return is_json_object(value) and isinstance(value.get("type"), str) and "message" not in value
+    if not is_json_object(value) or not isinstance(value.get("type"), str):
+        return False
+    return "message" not in value or value["type"] in _OWN_RECORDS
+
+
+def _with_article(name: str) -> str:
+    return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"
 
 
 def _text(record: JsonObject, key: str) -> str:

@@ -1,6 +1,7 @@
 """Rollouts of Codex CLI: a record a line, with the items of OpenAI Responses as payloads.
 
-A result has no mark of a failure: the exit code in it tells, or the text. Turns that were rolled
+A result has no mark of a failure: an event before it may say how its call ended, or else the exit
+code in it, or the text. Turns that were rolled
 back are shown to the model no more: they are a conversation of their own.
 """
 
@@ -10,6 +11,7 @@ import re
 from collections.abc import Callable, Iterator
 
 from eventstore.domain.json_types import JsonObject, JsonValue, is_json_object
+from eventstore.importers.programs.codex_ends import Ends
 from eventstore.importers.reading.about import About
 from eventstore.importers.reading.dialogue import Dialogue, call_of
 from eventstore.importers.reading.file_format import FileContent, Unit
@@ -28,7 +30,9 @@ from eventstore.providers.openai_responses.client_items import (
 _RECORDS = frozenset(
     {"session_meta", "turn_context", "response_item", "event_msg", "compacted", "world_state"}
 )
-_EXIT_CODE = re.compile(r"(?:\A|\n)(?:Process exited with code|Exit code:?) (-?\d+)")
+_EXIT_CODE = re.compile(
+    r"\A(?:(?!Output:)[A-Z][A-Za-z ]{1,40}: [^\n]*\n){0,8}(?:Process exited with code|Exit code:?) (-?\d+)"
+)
 """The exit code of a command stands above its output, which may have the like in it."""
 _FAILED = re.compile(
     r"\A(?:failed in sandbox|execution error|unsupported (?:custom tool )?call|failed to parse"
@@ -42,7 +46,7 @@ _CONTEXT = re.compile(
     r"|user_shell_command)\b)"
 )
 """The beginning of a message that the program adds in the user's name."""
-_REJECTED = re.compile(r"\A(?:exec command )?(?:rejected|denied|aborted) by (?:the )?user")
+_REJECTED = re.compile(r"\A(?:exec command |patch )?(?:rejected|denied|aborted) by (?:the )?user")
 
 
 class CodexRollouts:
@@ -112,6 +116,7 @@ class _Rollout:
         self.continues = False
         self.dialogue = Dialogue()
         self.rolled_back: list[Dialogue] = []
+        self._ends = Ends()
         self._turns: list[int] = []
         self._context: int | None = None
 
@@ -130,21 +135,27 @@ class _Rollout:
             self._add_item(payload, record)
         elif payload.get("type") == "thread_rolled_back":
             self._roll_back(payload.get("num_turns"))
-        elif kind == "event_msg" and payload.get("type") == "mcp_tool_call_end":
-            _add_mcp_call(self.dialogue, payload, time_of(record.get("timestamp")))
+        elif kind == "event_msg":
+            self._ends.add(payload)
+            if payload.get("type") == "mcp_tool_call_end":
+                _add_mcp_call(self.dialogue, payload, time_of(record.get("timestamp")))
         return True
 
     def _add_old(self, line: JsonObject) -> bool:
         """Take in a line of the first versions; return whether it is one."""
         if _is_old_header(line):
             self.session = self.session or text(line, "id")
-        elif text(line, "type") in _ITEMS:
+        elif text(line, "type") in _ITEMS.keys() | _RESULTS:
             self._add_item(line, line)
         else:
             return _is_quiet(line)
         return True
 
     def _add_item(self, item: JsonObject, record: JsonObject) -> None:
+        if text(item, "type") in _RESULTS:
+            self._mark(item)
+            _add_result(self.dialogue, item, time_of(record.get("timestamp")), self._ends)
+            return
         add = _ITEMS.get(text(item, "type"))
         if add is not None:
             self._mark(item)
@@ -218,7 +229,8 @@ def _add_client_result(dialogue: Dialogue, item: JsonObject, time: int | None) -
     )
 
 
-def _add_result(dialogue: Dialogue, item: JsonObject, time: int | None) -> None:
+def _add_result(dialogue: Dialogue, item: JsonObject, time: int | None, ends: Ends) -> None:
+    call_id = text(item, "call_id", "id")
     output: JsonValue = item.get("output", item.get("tools"))
     decoded = parsed(output)
     metadata: JsonObject = {}
@@ -229,15 +241,17 @@ def _add_result(dialogue: Dialogue, item: JsonObject, time: int | None) -> None:
         success, output = decoded.get("success"), decoded["content"]
     said = text_of(output)
     code: JsonValue = metadata.get("exit_code")
-    if not isinstance(code, int) and (stated := _EXIT_CODE.search(said)):
+    if not isinstance(code, int) and (stated := _EXIT_CODE.match(said)):
         code = int(stated[1])
-    failed = code != 0 if isinstance(code, int) else bool(_FAILED.match(said))
+    failed = ends.failed(call_id)
+    if failed is None:
+        failed = code != 0 if isinstance(code, int) else bool(_FAILED.match(said))
     dialogue.answer(
-        text(item, "call_id", "id"),
+        call_id,
         said,
         time,
         is_error=failed or success is False,
-        rejected=bool(_REJECTED.match(said)),
+        rejected=ends.declined(call_id) or bool(_REJECTED.match(said)),
         duration=duration_of(metadata.get("duration_seconds")),
     )
 
@@ -270,6 +284,14 @@ def _duration(took: JsonObject) -> int | None:
     return None
 
 
+_RESULTS = frozenset(
+    {
+        "function_call_output",
+        "custom_tool_call_output",
+        "local_shell_call_output",
+        "tool_search_output",
+    }
+)
 _ITEMS: dict[str, Callable[[Dialogue, JsonObject, int | None], None]] = {
     "message": _add_message,
     "agent_message": lambda dialogue, item, time: dialogue.say("user", item.get("content"), time),
@@ -277,10 +299,6 @@ _ITEMS: dict[str, Callable[[Dialogue, JsonObject, int | None], None]] = {
     "custom_tool_call": _add_call,
     "local_shell_call": _add_call,
     "tool_search_call": _add_call,
-    "function_call_output": _add_result,
-    "custom_tool_call_output": _add_result,
-    "local_shell_call_output": _add_result,
-    "tool_search_output": _add_result,
     **dict.fromkeys(("shell_call", "apply_patch_call", "computer_call"), _add_client_call),
     **dict.fromkeys(
         ("shell_call_output", "apply_patch_call_output", "computer_call_output"),

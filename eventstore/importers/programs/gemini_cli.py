@@ -6,6 +6,7 @@ taken back or replaced later is a conversation of its own where calls ran in it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TypeAlias
 
@@ -16,6 +17,13 @@ from eventstore.importers.reading.file_format import FileContent, Unit
 from eventstore.importers.reading.json_members import items, member, objects, text, text_of
 from eventstore.importers.reading.times import time_of
 from eventstore.importers.reading.transcript import Transcript
+
+_EXIT_CODE = re.compile(
+    r"^Exit Code: (-?\d+)(?:\n(?:Signal|Background PIDs|Process Group PGID): [^\n]*)*"
+    r"(?:\n</untrusted_context>)?\s*\Z",
+    re.MULTILINE,
+)
+"""What the shell's tool says below the output of a command, which may have the like in it."""
 
 _TYPES = ("user", "gemini", "info", "error", "warning")
 
@@ -128,14 +136,28 @@ def _answer(dialogue: Dialogue, call: JsonObject) -> None:
     status = call.get("status")
     if status not in ("success", "error", "cancelled"):
         return  # it waits, or runs
+    result = _result(call)
     dialogue.answer(
         text(call, "id"),
-        _result(call) or call.get("resultDisplay"),
+        result or call.get("resultDisplay"),
         time_of(call.get("timestamp")),
         name=text(call, "name"),
-        is_error=status == "error",
+        is_error=status == "error" or _exits_with_failure(call, result),
         rejected=status == "cancelled",
     )
+
+
+def _exits_with_failure(call: JsonObject, result: str) -> bool:
+    """Return whether a call of the shell ended with another exit code than 0, which is `success`.
+
+    `resultDisplay` is the output alone: the code stands after it.
+    """
+    if call.get("name") != "run_shell_command":
+        return False
+    shown = f": {text(call, 'resultDisplay')}\n"
+    start = result.find(shown)
+    code = _EXIT_CODE.search(result, start + len(shown) - 1 if start >= 0 else 0)
+    return code is not None and int(code[1]) != 0
 
 
 def _result(call: JsonObject) -> str:

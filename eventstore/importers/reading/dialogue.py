@@ -22,7 +22,8 @@ ERROR_TEXT = (
     r"|Traceback \(most recent call last\)|<(?:tool_use_)?error>"
     r"|An error occurred while (?:running|parsing) (?:the )?tool"  # what openai-agents says
     r"|\{\s*\"error\"\s*:\s*(?!null|false|\"\"|\{\}|\[\])\S)"
-    r"|\Ameta=[\s\S]*\bisError=True"  # a result of MCP, as Python shows it
+    # a result of MCP, as Python shows it: its own mark is at the end, after all that a tool said
+    r"|\Ameta=[\s\S]*(?: isError=True| is_error=True result_type='\w{1,20}')\s*\Z"
 )
 """The beginning of a result that failed, for sources that have no mark for it."""
 
@@ -100,7 +101,7 @@ class Dialogue:
         *,
         name: str | None = None,
         is_error: bool = False,
-        rejected: bool = False,
+        rejected: bool | str = False,
         duration: int | None = None,
     ) -> None:
         """Add the result of a call.

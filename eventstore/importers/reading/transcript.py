@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
@@ -25,7 +25,8 @@ class Transcript(msgspec.Struct):
     of the messages read so far, in microseconds since 1970 UTC. A result whose text matches
     `error_pattern` is a failure. The transcript of a sub-agent names the conversation and the call
     that started it. `part_id` names what may be one part of several, where the log has another part
-    under the id itself.
+    under the id itself. `is_rejection` says who refused the call of a result, where the file has
+    marks of its own for it; otherwise `is_refusal` does.
     """
 
     id: str
@@ -36,6 +37,7 @@ class Transcript(msgspec.Struct):
     times: list[int | None] = []
     error_pattern: str | None = None
     part_id: str | None = None
+    is_rejection: Callable[[Any], bool | str] | None = None
 
 
 def is_refusal(result: object) -> bool:

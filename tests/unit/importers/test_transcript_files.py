@@ -347,7 +347,7 @@ def test_records_without_a_message_are_skipped(tmp_path: Path) -> None:
     source = read(path)
     assert [len(messages) for _, messages in taken(source)] == [1]
     assert [str(problem) for problem in source.problems] == [
-        "line 6: a of tomorrow record, whose message is not known",
+        "line 6: an of tomorrow record, whose message is not known",
         "line 7: a record without a uuid, from another stream",
         "line 8: not a record of a session log",
     ]

@@ -1,0 +1,286 @@
+"""Ends as they were: a mark counts at its own place in the form, and a refusal is no failure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from support.foreign_logs import codex, item
+from support.importing import Importer, clock, states
+
+from eventstore import ToolRejected
+from eventstore.importers.programs.denials import Denials
+
+# what a text quotes
+
+
+@pytest.mark.parametrize(
+    ("said", "state"),
+    [
+        ("meta=None content=['isError=True'] structuredContent=None isError=False", "Completed"),
+        ("meta=None content=['gone'] structuredContent=None isError=True", "Failed"),
+        (
+            "meta=None content=['is_error=True'] structured_content=None is_error=False "
+            "result_type='complete'",
+            "Completed",
+        ),
+        (
+            "meta=None content=['gone'] structured_content=None is_error=True "
+            "result_type='complete'",
+            "Failed",
+        ),
+        (f"meta=None content=['{'isError=True ' * 20_000}'] isError=False", "Completed"),
+        ("the log says: Error: gone", "Completed"),
+        ("Error: gone", "Failed"),
+    ],
+)
+def test_a_result_of_mcp_failed_if_its_own_mark_says_so(
+    importer: Importer, said: str, state: str
+) -> None:
+    """The mark stands behind all that the tool said."""
+    call = {"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    messages = [
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "a", "content": said},
+    ]
+    assert states(importer.document("chat.json", messages)) == [("f", state)]
+
+
+@pytest.mark.parametrize(
+    ("name", "said", "display", "state"),
+    [
+        ("run_shell_command", "Output: x\nExit Code: 3\nProcess Group PGID: 8", "x", "Failed"),
+        (
+            "run_shell_command",
+            "<untrusted_context>\nOutput: x\nExit Code: 3\nProcess Group PGID: 8\n"
+            "</untrusted_context>",
+            "x",
+            "Failed",
+        ),
+        (
+            "run_shell_command",
+            "Command: f\nStdout: x\nError: (none)\nExit Code: 1\nSignal: (none)\n"
+            "Background PIDs: (none)\nProcess Group PGID: 8",
+            "x",
+            "Failed",
+        ),
+        ("run_shell_command", "Output: x\nProcess Group PGID: 8", "x", "Completed"),
+        ("run_shell_command", "Output: x\nExit Code: 0\nSignal: (none)", "x", "Completed"),
+        (
+            "run_shell_command",
+            "Output: Exit Code: 3\nmore\nProcess Group PGID: 8",
+            "Exit Code: 3\nmore",
+            "Completed",
+        ),
+        (
+            "run_shell_command",
+            "Output: x\nExit Code: 3\nProcess Group PGID: 8",
+            "x\nExit Code: 3",
+            "Completed",
+        ),
+        ("run_shell_command", "Output: (empty)\nExit Code: 3\nProcess Group PGID: 8", "", "Failed"),
+        ("read_file", "Output: x\nExit Code: 3\nProcess Group PGID: 8", "x", "Completed"),
+    ],
+)
+def test_a_command_of_gemini_cli_fails_by_its_exit_code(
+    importer: Importer, name: str, said: str, display: str, state: str
+) -> None:
+    """The status is `success` whatever the code; the output may have the like in it."""
+    call = {
+        "id": "a",
+        "name": name,
+        "args": {},
+        "status": "success",
+        "timestamp": clock(3),
+        "resultDisplay": display,
+        "result": [{"functionResponse": {"id": "a", "name": name, "response": {"output": said}}}],
+    }
+    message = {
+        "id": "2",
+        "timestamp": clock(2),
+        "type": "gemini",
+        "content": "",
+        "toolCalls": [call],
+    }
+    header = {"sessionId": "s", "projectHash": "h"}
+    assert states(importer.lines("session.jsonl", header, message)) == [(name, state)]
+
+
+# mini-swe-agent
+
+
+def test_a_submission_of_mini_swe_agent_completes_the_command_that_hands_it_in(
+    importer: Importer,
+) -> None:
+    """Its result says that it was not executed, as do those of the commands after it."""
+    ids = ("a", "b", "c")
+    calls = [{"id": each, "function": {"name": "bash", "arguments": "{}"}} for each in ids]
+    results = [
+        {
+            "role": "tool",
+            "tool_call_id": each,
+            "content": "{}",
+            "extra": {"returncode": code, "exception_info": said, "timestamp": 1_735_787_046.0},
+        }
+        for each, code, said in (
+            ("a", 0, ""),
+            ("b", -1, "action was not executed"),
+            ("c", -1, "action was not executed"),
+        )
+    ]
+    run = {
+        "trajectory_format": "mini-swe-agent-1.1",
+        "messages": [
+            {"role": "assistant", "content": None, "tool_calls": calls},
+            *results,
+            {"role": "exit", "content": "a patch", "extra": {"exit_status": "Submitted"}},
+        ],
+    }
+    tools = importer.document("run.traj.json", run)
+    assert [tool.status.name for tool in tools] == ["Completed", "Completed", "Failed"]
+    assert [tool.ended_at for tool in tools] == [1_735_787_046_000_000] * 3
+    assert tools[1].response is not None
+    assert tools[1].response.result == "a patch"
+
+
+def test_a_run_of_mini_swe_agent_that_was_stopped_did_not_run_what_is_left(
+    importer: Importer,
+) -> None:
+    """Without a submission, an action that was not executed has failed."""
+    made = {"id": "a", "function": {"name": "bash", "arguments": "{}"}}
+    said = {"returncode": -1, "exception_info": "action was not executed"}
+    run = {
+        "trajectory_format": "mini-swe-agent-1.1",
+        "messages": [
+            {"role": "assistant", "content": None, "tool_calls": [made]},
+            {"role": "tool", "tool_call_id": "a", "content": "{}", "extra": said},
+            {"role": "user", "content": "Stop."},
+        ],
+    }
+    assert states(importer.document("run.traj.json", run)) == [("bash", "Failed")]
+
+
+# Claude Code
+
+
+def refused(**marks: Any) -> dict[str, Any]:
+    """Return a record with the result of a call, and marks of a denial."""
+    said = marks.pop("said", "It was not allowed.")
+    block = {"type": "tool_result", "tool_use_id": "a", "content": said, "is_error": True}
+    return {"message": {"role": "user", "content": [block]}, **marks}
+
+
+CONFIG = {"decision": "reject", "source": "config", "reasonCode": "unknown"}
+
+
+@pytest.mark.parametrize(
+    ("record", "who"),
+    [
+        (refused(toolDenialKind="user-rejected"), "human"),
+        (refused(toolDenialKind="user-rejected", permissionDecision=CONFIG), "rule"),
+        (refused(permissionDecision={"decision": "reject", "source": "user_reject"}), "human"),
+        (refused(toolDenialKind="permission-rule"), "rule"),
+        (
+            refused(toolDenialKind="permission-rule", permissionDecision={"source": "hook"}),
+            "hook",
+        ),
+        (
+            refused(toolDenialKind="permission-rule", said="PreToolUse:Bash hook error: [x]: no"),
+            "hook",
+        ),
+        (refused(toolDenialKind="automode-blocked"), "gate"),
+        (refused(toolDenialKind="a kind of tomorrow"), "human"),
+        (refused(toolDenialKind="permission-rule", toolDenialAfterRun=True), False),
+        (refused(toolDenialKind="interrupted", said="The user doesn't want to take th"), False),
+        (refused(toolDenialKind="cancelled", said="Permission prompt was aborted."), True),
+        (refused(toolDenialKind="cancelled"), False),
+        (refused(permissionDecision={"decision": "accept", "source": "config"}), False),
+        (refused(said="The user doesn't want to proceed with this tool use. No."), True),
+        (refused(said="Claude requested permissions to use Bash, but you haven't"), "rule"),
+        (refused(said="Permission to use Bash with command rm has been denied."), "rule"),
+        (refused(said="cat: x: Permission to use Bash with command rm has been denied."), False),
+        (refused(said="Permission denied"), False),
+    ],
+)
+def test_a_denial_of_claude_code_names_who_refused(record: Any, who: bool | str) -> None:
+    """The marks of the record decide; the beginning of the text does in older versions."""
+    denials = Denials()
+    denials.add(record)
+    block = record["message"]["content"][0]
+    assert denials(block) == who
+    assert denials({**block, "is_error": False}) is False
+
+
+def test_a_denied_call_of_claude_code_is_a_rejection(importer: Importer) -> None:
+    """The rejection is the log's own event, with who refused."""
+    used = {"type": "tool_use", "id": "a", "name": "Bash", "input": {"command": "make publish"}}
+    lines = [
+        {"type": "user", "message": {"role": "user", "content": "Publish it."}},
+        {"type": "assistant", "message": {"id": "m", "role": "assistant", "content": [used]}},
+        {"type": "user", **refused(toolDenialKind="user-rejected", permissionDecision=CONFIG)},
+    ]
+    for number, line in enumerate(lines):
+        parent = str(number - 1) if number else None
+        line |= {"uuid": str(number), "parentUuid": parent, "sessionId": "s", "timestamp": clock(1)}
+    assert states(importer.lines("s.jsonl", *lines)) == [("Bash", "Rejected")]
+    events = [recorded.event for recorded in importer.store.conversation("s").events()]
+    rejected = next(event for event in events if isinstance(event, ToolRejected))
+    assert (rejected.source, rejected.reason) == ("rule", "It was not allowed.")
+
+
+def test_what_claude_code_keeps_of_its_requests_is_silent(importer: Importer) -> None:
+    """Its own records have a `message`, too, which nobody said; unknown ones are named."""
+    said = {"type": "user", "message": {"role": "user", "content": "go"}, "uuid": "1"}
+    own = ("api-request", "api-request-blob", "api-request-shape", "atis-latch", "tools-used")
+    records = [{"type": kind, "sessionId": "s", "message": {"role": "user"}} for kind in own[:3]]
+    records += [
+        {"type": kind, "sessionId": "s"} for kind in (*own[3:], "cost-state", "last-prompt")
+    ]
+    importer.lines("s.jsonl", {**said, "sessionId": "s"}, *records)
+    assert importer.problems == []
+    odd = {"type": "odd", "sessionId": "t", "message": {}}
+    importer.lines("t.jsonl", {**said, "uuid": "2", "sessionId": "t"}, odd)
+    assert importer.problems == ["line 2: an odd record, whose message is not known"]
+
+
+# Codex CLI
+
+
+def completed(kind: str, **fields: Any) -> dict[str, Any]:
+    """Return the event of a command or a patch that ended."""
+    return codex("event_msg", 2, type="item_completed", item={"type": kind, "id": "a", **fields})
+
+
+@pytest.mark.parametrize(
+    ("event", "output", "state"),
+    [
+        (completed("CommandExecution", status="failed", exit_code=3), "Output:\nx", "Failed"),
+        (completed("CommandExecution", status="completed", exit_code=0), "Error: x", "Completed"),
+        (completed("CommandExecution", status="declined"), "no", "Rejected"),
+        (completed("FileChange", status="declined"), "patch rejected by user", "Rejected"),
+        (completed("FileChange", status="failed"), "x", "Failed"),
+        (completed("Plan", status="failed"), "x", "Completed"),
+        (codex("event_msg", 2, type="patch_apply_end", call_id="a", status="declined"), "x")
+        + ("Rejected",),
+        (codex("event_msg", 2, type="exec_command_end", call_id="a", exit_code=1), "x")
+        + ("Failed",),
+        (codex("event_msg", 2, type="token_count"), "patch rejected by user", "Rejected"),
+        (codex("event_msg", 2, type="token_count"), "a\nExit code: 3\nb", "Completed"),
+        (
+            codex("event_msg", 2, type="token_count"),
+            "Chunk ID: 1\nWall time: 0 seconds\nProcess exited with code 3\nOutput:\nb",
+            "Failed",
+        ),
+    ],
+)
+def test_the_event_of_a_call_of_codex_tells_its_end(
+    importer: Importer, event: dict[str, Any], output: str, state: str
+) -> None:
+    """A patch or a command that a person declined is rejected; without an event the text tells."""
+    tools = importer.lines(
+        "rollout.jsonl",
+        item("function_call", 1, name="exec_command", arguments="{}", call_id="a"),
+        event,
+        item("function_call_output", 3, call_id="a", output=output),
+    )
+    assert states(tools) == [("exec_command", state)]
