@@ -14,6 +14,7 @@ from eventstore.importers.programs.claude_code import SessionLogs
 from eventstore.importers.programs.codex import CodexRollouts
 from eventstore.importers.programs.gemini_cli import GeminiSessions
 from eventstore.importers.programs.mini_swe_agent import MiniSweAgentRuns
+from eventstore.importers.programs.opencode import OpenCodeExports
 from eventstore.importers.programs.openhands import OpenHandsEvents
 from eventstore.importers.programs.swe_agent import SweAgentTrajectories
 from eventstore.importers.reading.about import About
@@ -27,6 +28,7 @@ KNOWN_FORMATS: Final[tuple[KnownFormat, ...]] = (
     SessionLogs(),
     CodexRollouts(),
     GeminiSessions(),
+    OpenCodeExports(),
     OpenHandsEvents(),
     SweAgentTrajectories(),
     MiniSweAgentRuns(),

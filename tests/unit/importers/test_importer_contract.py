@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from support import foreign_logs as logs
+from support.program_files import values_of
 from support.tiers import rounds
 
 from eventstore import EventStore
@@ -51,6 +52,13 @@ class TestGemini(BuiltIn):
 
     file_format = named("gemini-cli")
     files = (({"sessionId": "s", "projectHash": "h", "messages": logs.GEMINI}, {"s": 5}),)
+
+
+class TestOpenCode(BuiltIn):
+    """What OpenCode exports."""
+
+    file_format = named("opencode")
+    files = ((values_of("opencode-1.18.33.export.json"), {"ses_de4cea442ffer5kE09UDdS6LTL": 19}),)
 
 
 class TestOpenHands(BuiltIn):
