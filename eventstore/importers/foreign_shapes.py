@@ -82,6 +82,9 @@ _SHAPES: Final[dict[str, Callable[[JsonObject], bool]]] = {
         value.get("type") == "thread.started" and "thread_id" in value
     ),
     "a span as Gemini CLI keeps it in a file of its own": lambda value: "_spanContext" in value,
+    "a message or a part of OpenCode in a file of its own (what `opencode export` prints is read)": (
+        lambda value: "sessionID" in value and text(value, "id").startswith(("msg_", "prt_"))
+    ),
     "logs or metrics of OpenTelemetry, without spans": lambda value: (
         "resourceLogs" in value or "resourceMetrics" in value
     ),

@@ -12,9 +12,12 @@ from eventstore.importers.message_files import Conversations, Messages
 from eventstore.importers.programs.atif import AtifTrajectories
 from eventstore.importers.programs.claude_code import SessionLogs
 from eventstore.importers.programs.codex import CodexRollouts
+from eventstore.importers.programs.crush import CrushSessions
 from eventstore.importers.programs.gemini_cli import GeminiSessions
+from eventstore.importers.programs.goose import GooseDatabase, GooseSessions
 from eventstore.importers.programs.mini_swe_agent import MiniSweAgentRuns
 from eventstore.importers.programs.opencode import OpenCodeExports
+from eventstore.importers.programs.opencode_database import OpenCodeDatabase
 from eventstore.importers.programs.openhands import OpenHandsEvents
 from eventstore.importers.programs.swe_agent import SweAgentTrajectories
 from eventstore.importers.reading.about import About
@@ -29,6 +32,7 @@ KNOWN_FORMATS: Final[tuple[KnownFormat, ...]] = (
     CodexRollouts(),
     GeminiSessions(),
     OpenCodeExports(),
+    GooseSessions(),
     OpenHandsEvents(),
     SweAgentTrajectories(),
     MiniSweAgentRuns(),
@@ -44,7 +48,13 @@ KNOWN_FORMATS: Final[tuple[KnownFormat, ...]] = (
 FORMATS: Final[tuple[FileFormat, ...]] = (*KNOWN_FORMATS, Conversations(), Messages())
 """The formats of text files, in the order in which they are asked."""
 
-DATABASE_FORMATS: Final[tuple[DatabaseFormat, ...]] = (AgentSessions(), Checkpoints())
+DATABASE_FORMATS: Final[tuple[DatabaseFormat, ...]] = (
+    AgentSessions(),
+    Checkpoints(),
+    OpenCodeDatabase(),
+    GooseDatabase(),
+    CrushSessions(),
+)
 """The forms of SQLite databases, in the order in which they are asked."""
 
 

@@ -61,7 +61,7 @@ class Dialogue:
     def say(self, role: str, content: JsonValue, time: int | None = None) -> None:
         """Add what a person or the system said; nothing where it is empty, or spaces alone."""
         self._pieces += 1
-        said = text_of(content)
+        said = _words_of(content)
         if said.strip():
             parts = (Text(said),)
             known = _ROLES.get(role, "user")
@@ -78,7 +78,7 @@ class Dialogue:
 
         Messages with one `message_id` are pieces of one.
         """
-        said = text_of(content)
+        said = _words_of(content)
         self._calls.update(call.id for call in calls)
         if said or calls:
             parts = (Text(said),) if said else ()
@@ -145,6 +145,11 @@ class Dialogue:
     def _add(self, item: ParsedItem, time: int | None) -> None:
         self._items.append(item)
         self._times.append(time)
+
+
+def _words_of(content: JsonValue) -> str:
+    """Return what a message says as text; one without parts says nothing."""
+    return "" if content == [] else text_of(content)
 
 
 def call_of(call_id: object, name: object, arguments: JsonValue) -> ParsedCall:
