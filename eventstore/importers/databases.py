@@ -22,7 +22,7 @@ from eventstore.importers.reading.transcript import Transcript
 SIGNATURE = b"SQLite format 3\x00"
 
 _WAL = b"\x02\x02"
-"""The versions for writing and reading, after the signature and the page size, of a WAL database."""
+"""The versions for writing and reading in the header of a database in WAL."""
 _NAMED_TABLES = 5
 
 _OTHERS: Final = {

@@ -25,6 +25,7 @@ from eventstore.importers.reading.database_format import DatabaseFormat
 from eventstore.importers.reading.file_format import FileFormat, KnownFormat
 from eventstore.importers.traces.inspect_logs import InspectLogs
 from eventstore.importers.traces.langfuse import LangfuseTraces
+from eventstore.importers.traces.langsmith import LangSmithRuns
 from eventstore.importers.traces.otlp import OpenTelemetrySpans
 
 KNOWN_FORMATS: Final[tuple[KnownFormat, ...]] = (
@@ -40,6 +41,7 @@ KNOWN_FORMATS: Final[tuple[KnownFormat, ...]] = (
     InspectLogs(),
     OpenTelemetrySpans(),
     LangfuseTraces(),
+    LangSmithRuns(),
     PydanticMessages(),
     AgentRuns(),
 )

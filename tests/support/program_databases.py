@@ -23,14 +23,17 @@ def database(path: Path, *statements: str) -> Iterator[sqlite3.Connection]:
         connection.commit()
 
 
-OPENCODE = (
-    "CREATE TABLE session (id text PRIMARY KEY, project_id text NOT NULL, parent_id text, "
-    "title text NOT NULL, version text NOT NULL, revert text, time_created integer NOT NULL, "
-    "time_updated integer NOT NULL)",
-    "CREATE TABLE message (id text PRIMARY KEY, session_id text NOT NULL, "
-    "time_created integer NOT NULL, time_updated integer NOT NULL, data text NOT NULL)",
-    "CREATE TABLE part (id text PRIMARY KEY, message_id text NOT NULL, session_id text NOT NULL, "
-    "time_created integer NOT NULL, time_updated integer NOT NULL, data text NOT NULL)",
+OPENCODE = tuple(
+    """
+    CREATE TABLE session (id text PRIMARY KEY, project_id text NOT NULL, parent_id text,
+        title text NOT NULL, version text NOT NULL, revert text, time_created integer NOT
+        NULL, time_updated integer NOT NULL);
+    CREATE TABLE message (id text PRIMARY KEY, session_id text NOT NULL, time_created
+        integer NOT NULL, time_updated integer NOT NULL, data text NOT NULL);
+    CREATE TABLE part (id text PRIMARY KEY, message_id text NOT NULL, session_id text NOT
+        NULL, time_created integer NOT NULL, time_updated integer NOT NULL, data text NOT
+        NULL)
+    """.split(";")
 )
 """The tables of OpenCode 1.18.33 that hold sessions, without columns of costs and counts."""
 
@@ -66,14 +69,16 @@ def opencode_tool(call: str, tool: str = "bash", second: int = 1, **state: Any) 
     return {"type": "tool", "tool": tool, "callID": call, "state": given}
 
 
-CRUSH = (
-    "CREATE TABLE sessions (id TEXT PRIMARY KEY, parent_session_id TEXT, title TEXT NOT NULL, "
-    "message_count INTEGER NOT NULL DEFAULT 0, updated_at INTEGER NOT NULL, "
-    "created_at INTEGER NOT NULL, summary_message_id TEXT)",
-    "CREATE TABLE messages (id TEXT PRIMARY KEY, session_id TEXT NOT NULL, role TEXT NOT NULL, "
-    "parts TEXT NOT NULL default '[]', model TEXT, created_at INTEGER NOT NULL, "
-    "updated_at INTEGER NOT NULL, finished_at INTEGER, provider TEXT, "
-    "is_summary_message INTEGER DEFAULT 0 NOT NULL)",
+CRUSH = tuple(
+    """
+    CREATE TABLE sessions (id TEXT PRIMARY KEY, parent_session_id TEXT, title TEXT NOT NULL,
+        message_count INTEGER NOT NULL DEFAULT 0, updated_at INTEGER NOT NULL, created_at
+        INTEGER NOT NULL, summary_message_id TEXT);
+    CREATE TABLE messages (id TEXT PRIMARY KEY, session_id TEXT NOT NULL, role TEXT NOT
+        NULL, parts TEXT NOT NULL default '[]', model TEXT, created_at INTEGER NOT NULL,
+        updated_at INTEGER NOT NULL, finished_at INTEGER, provider TEXT, is_summary_message
+        INTEGER DEFAULT 0 NOT NULL)
+    """.split(";")
 )
 """The tables of Crush that hold sessions, as its migrations up to August 2026 make them."""
 
@@ -111,15 +116,17 @@ def crush_call(call: str, name: str = "bash") -> tuple[str, Any]:
     return "tool_call", {"id": call, "name": name, "input": '{"n":1}', "finished": True}
 
 
-GOOSE = (
-    "CREATE TABLE schema_version (version INTEGER PRIMARY KEY, applied_at TIMESTAMP)",
-    "CREATE TABLE sessions (id TEXT PRIMARY KEY, name TEXT NOT NULL DEFAULT '', "
-    "session_type TEXT NOT NULL DEFAULT 'user', working_dir TEXT NOT NULL, created_at TIMESTAMP, "
-    "parent_session_id TEXT)",
-    "CREATE TABLE messages (id INTEGER PRIMARY KEY AUTOINCREMENT, message_id TEXT, "
-    "session_id TEXT NOT NULL REFERENCES sessions(id), role TEXT NOT NULL, "
-    "content_json TEXT NOT NULL, created_timestamp INTEGER NOT NULL, timestamp TIMESTAMP, "
-    "tokens INTEGER, metadata_json TEXT)",
+GOOSE = tuple(
+    """
+    CREATE TABLE schema_version (version INTEGER PRIMARY KEY, applied_at TIMESTAMP);
+    CREATE TABLE sessions (id TEXT PRIMARY KEY, name TEXT NOT NULL DEFAULT '', session_type
+        TEXT NOT NULL DEFAULT 'user', working_dir TEXT NOT NULL, created_at TIMESTAMP,
+        parent_session_id TEXT);
+    CREATE TABLE messages (id INTEGER PRIMARY KEY AUTOINCREMENT, message_id TEXT, session_id
+        TEXT NOT NULL REFERENCES sessions(id), role TEXT NOT NULL, content_json TEXT NOT
+        NULL, created_timestamp INTEGER NOT NULL, timestamp TIMESTAMP, tokens INTEGER,
+        metadata_json TEXT)
+    """.split(";")
 )
 """The tables of Goose that hold sessions, without columns of costs and counts."""
 

@@ -31,7 +31,8 @@ _RECORDS = frozenset(
     {"session_meta", "turn_context", "response_item", "event_msg", "compacted", "world_state"}
 )
 _EXIT_CODE = re.compile(
-    r"\A(?:(?!Output:)[A-Z][A-Za-z ]{1,40}: [^\n]*\n){0,8}(?:Process exited with code|Exit code:?) (-?\d+)"
+    r"\A(?:(?!Output:)[A-Z][A-Za-z ]{1,40}: [^\n]*\n){0,8}"
+    r"(?:Process exited with code|Exit code:?) (-?\d+)"
 )
 """The exit code of a command stands above its output, which may have the like in it."""
 _FAILED = re.compile(

@@ -321,5 +321,5 @@ def test_a_message_of_opencode_in_a_file_of_its_own_is_refused_by_name(tmp_path:
     """Older versions kept each message and each part in a file: none is a conversation."""
     path = tmp_path / "msg_1.json"
     path.write_text('{"id": "msg_1", "sessionID": "ses_1", "role": "user", "time": {"created": 1}}')
-    with pytest.raises(SourceError, match="a message or a part of OpenCode in a file of its own"):
+    with pytest.raises(SourceError, match="a file of an older OpenCode with one message or part"):
         list(read(path).transcripts())

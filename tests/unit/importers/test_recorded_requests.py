@@ -124,7 +124,11 @@ def test_a_session_log_is_read_as_its_conversations(tmp_path: Path) -> None:
             {"sessionId": "s", "projectHash": "p", "messages": []},
             "is a log of gemini-cli, and holds no requests: `toolledger import` reads it",
         ),
-        ([{"run_type": "llm", "trace_id": "t"}], "is runs of LangSmith, and holds no requests"),
+        (
+            [{"run_type": "llm", "trace_id": "t"}],
+            "is a log of langsmith, and holds no requests: `toolledger import` reads it",
+        ),
+        ([{"object": "thread.message"}], "is messages of a thread of OpenAI's Assistants"),
     ],
 )
 def test_the_log_of_a_program_is_not_taken_for_a_request(
