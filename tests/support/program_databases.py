@@ -14,17 +14,15 @@ MILLISECONDS = 1_735_787_045_000
 
 
 @contextmanager
-def database(path: Path, *statements: str) -> Iterator[sqlite3.Connection]:
-    """Open a database file, run statements, and store what was written."""
+def database(path: Path, script: str) -> Iterator[sqlite3.Connection]:
+    """Open a database file, run a script, and store what was written."""
     with closing(sqlite3.connect(path)) as connection:
-        for statement in statements:
-            connection.execute(statement)
+        connection.executescript(script)
         yield connection
         connection.commit()
 
 
-OPENCODE = tuple(
-    """
+OPENCODE = """
     CREATE TABLE session (id text PRIMARY KEY, project_id text NOT NULL, parent_id text,
         title text NOT NULL, version text NOT NULL, revert text, time_created integer NOT
         NULL, time_updated integer NOT NULL);
@@ -33,8 +31,7 @@ OPENCODE = tuple(
     CREATE TABLE part (id text PRIMARY KEY, message_id text NOT NULL, session_id text NOT
         NULL, time_created integer NOT NULL, time_updated integer NOT NULL, data text NOT
         NULL)
-    """.split(";")
-)
+"""
 """The tables of OpenCode 1.18.33 that hold sessions, without columns of costs and counts."""
 
 
@@ -69,8 +66,7 @@ def opencode_tool(call: str, tool: str = "bash", second: int = 1, **state: Any) 
     return {"type": "tool", "tool": tool, "callID": call, "state": given}
 
 
-CRUSH = tuple(
-    """
+CRUSH = """
     CREATE TABLE sessions (id TEXT PRIMARY KEY, parent_session_id TEXT, title TEXT NOT NULL,
         message_count INTEGER NOT NULL DEFAULT 0, updated_at INTEGER NOT NULL, created_at
         INTEGER NOT NULL, summary_message_id TEXT);
@@ -78,8 +74,7 @@ CRUSH = tuple(
         NULL, parts TEXT NOT NULL default '[]', model TEXT, created_at INTEGER NOT NULL,
         updated_at INTEGER NOT NULL, finished_at INTEGER, provider TEXT, is_summary_message
         INTEGER DEFAULT 0 NOT NULL)
-    """.split(";")
-)
+"""
 """The tables of Crush that hold sessions, as its migrations up to August 2026 make them."""
 
 
@@ -116,8 +111,7 @@ def crush_call(call: str, name: str = "bash") -> tuple[str, Any]:
     return "tool_call", {"id": call, "name": name, "input": '{"n":1}', "finished": True}
 
 
-GOOSE = tuple(
-    """
+GOOSE = """
     CREATE TABLE schema_version (version INTEGER PRIMARY KEY, applied_at TIMESTAMP);
     CREATE TABLE sessions (id TEXT PRIMARY KEY, name TEXT NOT NULL DEFAULT '', session_type
         TEXT NOT NULL DEFAULT 'user', working_dir TEXT NOT NULL, created_at TIMESTAMP,
@@ -126,8 +120,7 @@ GOOSE = tuple(
         TEXT NOT NULL REFERENCES sessions(id), role TEXT NOT NULL, content_json TEXT NOT
         NULL, created_timestamp INTEGER NOT NULL, timestamp TIMESTAMP, tokens INTEGER,
         metadata_json TEXT)
-    """.split(";")
-)
+"""
 """The tables of Goose that hold sessions, without columns of costs and counts."""
 
 

@@ -51,7 +51,7 @@ def test_the_database_of_opencode_is_read(importer: Importer) -> None:
         opencode_tool("f", status="running"),
         {"type": "step-finish"},
     ]
-    with database(path, *OPENCODE) as connection:
+    with database(path, OPENCODE) as connection:
         opencode_session(connection, "child", [("user", [said("count")])], parent="main")
         opencode_session(connection, "main", [("user", [said("go")]), ("assistant", parts)])
     tools = importer.file(path)
@@ -83,7 +83,7 @@ def test_what_a_person_reverted_in_opencode_is_a_conversation_of_its_own(
         ("user", [said("two")]),
         ("assistant", [opencode_tool("b")]),
     ]
-    with database(path, *OPENCODE) as connection:
+    with database(path, OPENCODE) as connection:
         opencode_session(connection, "m", messages, revert={"messageID": "msg_m_2"})
         to_part = {"messageID": "msg_p_1", "partID": "prt_p_1_1"}
         opencode_session(connection, "p", messages, revert=to_part)
@@ -102,7 +102,7 @@ def test_what_a_person_reverted_in_opencode_is_a_conversation_of_its_own(
 def test_a_row_of_opencode_that_is_not_json_is_a_problem(importer: Importer) -> None:
     """The rest of the session is read."""
     path = importer.folder / "opencode.db"
-    with database(path, *OPENCODE) as connection:
+    with database(path, OPENCODE) as connection:
         opencode_session(connection, "s", [("user", [said("go")]), ("user", [said("on")])])
         connection.execute("UPDATE part SET data = '{' WHERE message_id = 'msg_s_1'")
         connection.execute("UPDATE message SET data = '[]' WHERE id = 'msg_s_1'")
@@ -129,7 +129,7 @@ def test_the_database_of_crush_is_read(importer: Importer) -> None:
         crush_result("g", f"gone\nExit code 3{tail}", "view"),
     ]
     command = {"command": "ls", "output": "a.txt", "exit_code": 0}
-    with database(path, *CRUSH) as connection:
+    with database(path, CRUSH) as connection:
         crush_session(connection, "s", [
             ("user", [("text", {"text": "go"}), ("shell_command", command)]),
             ("assistant", [("reasoning", {"thinking": "hm"}), ("text", {"text": "Yes."}), *calls]),
@@ -158,7 +158,7 @@ def test_the_database_of_crush_is_read(importer: Importer) -> None:
 def test_parts_of_crush_that_are_no_list_are_a_problem(importer: Importer) -> None:
     """The other messages are read."""
     path = importer.folder / "crush.db"
-    with database(path, *CRUSH) as connection:
+    with database(path, CRUSH) as connection:
         one = ("user", [("text", {"text": "go"})])
         crush_session(connection, "s", [one, one])
         connection.execute("UPDATE messages SET parts = '{}' WHERE id = 's-1'")
@@ -188,7 +188,7 @@ GOOSE_STATES = ["Completed", "Failed", "Failed", "Rejected", "Completed", "Faile
 def test_the_database_of_goose_is_read(importer: Importer) -> None:
     """A response says whether it failed; a refusal has the words for it at its beginning."""
     path = importer.folder / "sessions.db"
-    with database(path, *GOOSE) as connection:
+    with database(path, GOOSE) as connection:
         goose_session(connection, "20250102_1", [
             ("user", [said("go")]),
             ("assistant", [{"type": "thinking", "thinking": "hm"}, said("Yes."), *GOOSE_CALLS]),
@@ -229,8 +229,7 @@ def test_a_database_beside_a_writer_is_read_with_what_it_has_not_moved_yet(
     path = importer.folder / "opencode.db"
     with closing(sqlite3.connect(path)) as writer:
         writer.execute("PRAGMA journal_mode = WAL")
-        for statement in OPENCODE:
-            writer.execute(statement)
+        writer.executescript(OPENCODE)
         opencode_session(writer, "s", [("user", [said("go")])])
         writer.commit()
         writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -254,8 +253,7 @@ def test_a_database_that_is_written_while_it_is_read_is_read_as_it_was(
     path = tmp_path / "opencode.db"
     with closing(sqlite3.connect(path)) as writer:
         writer.execute("PRAGMA journal_mode = WAL")
-        for statement in OPENCODE:
-            writer.execute(statement)
+        writer.executescript(OPENCODE)
         for name in ("a", "b"):
             opencode_session(writer, name, [("user", [said("go")])])
         writer.commit()
@@ -273,7 +271,7 @@ def test_a_database_that_a_writer_opens_while_it_is_read_has_to_be_read_again(
 ) -> None:
     """Without a -wal file at the beginning, nothing holds the writer up."""
     path = tmp_path / "opencode.db"
-    with database(path, "PRAGMA journal_mode = WAL", *OPENCODE) as connection:
+    with database(path, f"PRAGMA journal_mode = WAL; {OPENCODE}") as connection:
         opencode_session(connection, "s", [("user", [said("go")])])
     assert not path.with_name("opencode.db-wal").exists()
     transcripts = read(path).transcripts()
@@ -290,7 +288,7 @@ def test_a_database_whose_rows_are_all_in_a_lost_wal_names_it(tmp_path: Path) ->
     path = tmp_path / "opencode.db"
     with closing(sqlite3.connect(path)) as writer:
         writer.execute("PRAGMA journal_mode = WAL")
-        writer.execute(OPENCODE[0])
+        writer.executescript(OPENCODE)
         writer.commit()
         shutil.copy(path, tmp_path / "copy.db")
     with pytest.raises(SourceError, match="without tables: copy it again, with the -wal file"):
@@ -311,7 +309,7 @@ def test_a_database_of_another_program_is_refused_by_its_name(
 ) -> None:
     """The remedy names the programs whose databases are read."""
     path = tmp_path / "state.vscdb"
-    with database(path, *(f"CREATE TABLE {each} (key, value)" for each in tables)):
+    with database(path, ";".join(f"CREATE TABLE {each} (key, value)" for each in tables)):
         pass
     with pytest.raises(SourceError, match=named):
         list(read(path).transcripts())
