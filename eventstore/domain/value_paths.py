@@ -5,7 +5,6 @@ Nothing raises: an attribute of a foreign object may.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
@@ -28,14 +27,24 @@ def dig(value: Any, *path: str) -> Any:
     return value
 
 
-def values_at(value: Any, path: Path) -> Iterator[object]:
-    """Yield every value at the end of a path that may lead through lists."""
-    if isinstance(value, list):
-        for item in cast("list[object]", value):
-            yield from values_at(item, path)
-    elif not path:
-        yield value
-    else:
-        inner = dig(value, path[0])
-        if inner is not None:
-            yield from values_at(inner, path[1:])
+def values_at(value: Any, path: Path) -> list[object]:
+    """Return every value at the end of a path that may lead through lists."""
+    values = _without_lists([value])
+    for step in path:
+        found = (dig(each, step) for each in values)
+        values = _without_lists([inner for inner in found if inner is not None])
+    return values
+
+
+def _without_lists(values: list[Any]) -> list[Any]:
+    """Return values with the items of lists in their place."""
+    if not any(isinstance(each, list) for each in values):
+        return values
+    open_values, found = values[::-1], list[Any]()
+    while open_values:
+        each = open_values.pop()
+        if isinstance(each, list):
+            open_values += each[::-1]
+        else:
+            found.append(each)
+    return found

@@ -88,15 +88,15 @@ class HistoryReader:
             item, form = _encodable(message)
             items = [item]
         else:
-            if (why := failure_of(message, self._provider)) and not why.says_something:
+            why = failure_of(message, self._provider)
+            if why is not None and not why.says_something:
                 failed = model_responded(message, known_provider(self._provider))
             answers = count_of_answers(message)
             given, form = _encodable_json(self._plain(message))
-            is_silent = not is_json_object(message) and says_nothing(message, self._provider)
-            items = [
-                without_restorable_native(item, self._provider)
-                for item in parse([None if is_silent else given], self._provider, *self._tests)
-            ]
+            is_silent = not is_json_object(message) and says_nothing(message, self._provider, why)
+            heard = [None if is_silent else given]
+            parsed = parse(heard, self._provider, *self._tests, failures=[why])
+            items = [without_restorable_native(item, self._provider) for item in parsed]
         self._stem = stem_of(self._stem, form)
         if self._error_pattern is not None:
             items = [_judged_by_text(item, self._error_pattern) for item in items]
