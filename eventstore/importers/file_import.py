@@ -207,6 +207,7 @@ class _Importing:
             started=started,
             occurred_at=transcript.times,
             error_pattern=self._error_pattern or transcript.error_pattern,
+            full_text=transcript.full_text,
         )
 
     def _stepping(self, messages: Iterable[T], step: Step) -> Iterator[T]:

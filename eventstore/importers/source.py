@@ -189,6 +189,7 @@ class Source:
             name=self._name,
             provider=self._provider,
             problems=self._problems,
+            folder=self.path.resolve().parent,
         )
         transcripts = file_format.read(content)
         return transcripts if unit == "file" else filter(self._has_messages, transcripts)

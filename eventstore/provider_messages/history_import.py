@@ -13,7 +13,7 @@ An import may be repeated:
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -59,6 +59,7 @@ class ImportSource(msgspec.Struct, frozen=True, kw_only=True):
     is_error: ResultTest | None = None
     is_rejection: ResultTest | None = None
     error_pattern: str | re.Pattern[str] | None = None
+    full_text: Callable[[str], str | None] | None = None
     started: RunStarted | None = None
     times: Sequence[int | None] = ()
 
@@ -104,7 +105,8 @@ class Import:
     def run(self, messages: Iterable[Any] | JsonObject) -> Imported:
         """Append the messages that the log does not hold yet."""
         source, provider, sizes = self._source, self._provider, self._sizes
-        reader = HistoryReader(provider, source.is_error, source.is_rejection, source.error_pattern)
+        tests = (source.is_error, source.is_rejection)
+        reader = HistoryReader(provider, *tests, source.error_pattern, source.full_text)
         read = map(reader.read, listed(messages, list_key(provider)))
         batches = in_batches(read, sizes)
         for batch in in_own_form(batches, provider, sizes.max_unjudged_messages):

@@ -6,6 +6,7 @@ The stem is a digest over a message and all messages before it.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -74,10 +75,12 @@ class HistoryReader:
         is_error: ResultTest | None,
         is_rejection: ResultTest | None,
         error_pattern: str | re.Pattern[str] | None,
+        full_text: Callable[[str], str | None] | None = None,
     ) -> None:
         self._provider = provider
         self._tests = (is_error, is_rejection)
         self._error_pattern = None if error_pattern is None else re.compile(error_pattern)
+        self._full_text = full_text
         self._stem = b""  # of the last message
 
     def read(self, message: object) -> HistoryMessage:
@@ -96,11 +99,19 @@ class HistoryReader:
             is_silent = not is_json_object(message) and says_nothing(message, self._provider, why)
             heard = [None if is_silent else given]
             parsed = parse(heard, self._provider, *self._tests, failures=[why])
-            items = [without_restorable_native(item, self._provider) for item in parsed]
+            whole = map(self._whole, parsed)
+            items = [without_restorable_native(item, self._provider) for item in whole]
         self._stem = stem_of(self._stem, form)
         if self._error_pattern is not None:
             items = [_judged_by_text(item, self._error_pattern) for item in items]
         return HistoryMessage(self._stem, items, given, failed, answers)
+
+    def _whole(self, item: ParsedItem) -> ParsedItem:
+        """Return an item; a result that stands cut in its message with the whole of its text."""
+        if self._full_text is None or not isinstance(item, ParsedResult):
+            return item
+        whole = self._full_text(item.text)
+        return item if whole is None else msgspec.structs.replace(item, text=whole)
 
     def _plain(self, message: Any) -> Any:
         """Return a message as JSON; a response that is not whole keeps what says so."""

@@ -14,6 +14,7 @@ import msgspec
 
 from eventstore.domain.json_types import JsonObject, is_json_list, is_json_object
 from eventstore.importers.programs.denials import Denials
+from eventstore.importers.programs.persisted_outputs import PersistedOutputs, session_folder
 from eventstore.importers.reading.about import About
 from eventstore.importers.reading.file_format import FileContent, Unit
 from eventstore.importers.reading.problems import Problems
@@ -52,7 +53,10 @@ class SessionLogs:
 
     def read(self, content: FileContent) -> Iterator[Transcript]:
         """Yield the conversations: each session before its side chains."""
-        log = SessionLog(content.problems)
+        outputs = PersistedOutputs(
+            session_folder(content.folder, content.file_stem), content.problems
+        )
+        log = SessionLog(content.problems, outputs)
         log.extend(content.values)
         yield from log.transcripts(content.file_stem, content.name)
 
@@ -80,8 +84,9 @@ class _Chain:
 class SessionLog:
     """The conversations of one session log."""
 
-    def __init__(self, problems: Problems) -> None:
+    def __init__(self, problems: Problems, outputs: PersistedOutputs) -> None:
         self._problems = problems
+        self._outputs = outputs
         self._chains: list[_Chain] = []
         self._by_record: dict[str, _Chain] = {}
         self._by_session: dict[str, _Chain] = {}
@@ -122,6 +127,7 @@ class SessionLog:
                 _claim(calls[id(parent)], _opening(chain)) if parent else None,
                 chain.times,
                 is_rejection=chain.denials,
+                full_text=self._outputs,
             )
 
     def _record(self, line: int, record: JsonObject) -> None:

@@ -7,6 +7,7 @@ A format of a program is one module with a class that keeps `KnownFormat`, and o
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Literal, Protocol, TypeAlias
 
 from eventstore.domain.json_types import JsonValue
@@ -25,7 +26,8 @@ class FileContent:
     """The values of one file, and what their conversations are named for.
 
     `name` is the caller's name for the conversations, in place of the file's own; `provider` is the
-    form of the messages, where the caller says so.
+    form of the messages, where the caller says so. `folder` has the file, and what a program may
+    keep beside it.
     """
 
     def __init__(
@@ -37,6 +39,7 @@ class FileContent:
         name: str | None,
         provider: str | None,
         problems: Problems,
+        folder: Path | None = None,
     ) -> None:
         self.values = values
         self.unit: Unit = unit
@@ -44,6 +47,7 @@ class FileContent:
         self.name = name
         self.provider = provider
         self.problems = problems
+        self.folder = folder
         self._used_names: set[str] = set()
 
     @property

@@ -26,7 +26,8 @@ class Transcript(msgspec.Struct):
     `error_pattern` is a failure. The transcript of a sub-agent names the conversation and the call
     that started it. `part_id` names what may be one part of several, where the log has another part
     under the id itself. `is_rejection` says who refused the call of a result, where the file has
-    marks of its own for it; otherwise `is_refusal` does.
+    marks of its own for it; otherwise `is_refusal` does. `full_text` gives the whole of a result
+    that stands cut in its message.
     """
 
     id: str
@@ -38,6 +39,7 @@ class Transcript(msgspec.Struct):
     error_pattern: str | None = None
     part_id: str | None = None
     is_rejection: Callable[[Any], bool | str] | None = None
+    full_text: Callable[[str], str | None] | None = None
 
 
 def is_refusal(result: object) -> bool:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import os
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +13,7 @@ from support.importing import Importer, clock, states
 
 from eventstore import ToolRejected
 from eventstore.importers.programs.denials import Denials
+from projections import model_history
 
 # what a text quotes
 
@@ -20,13 +24,11 @@ from eventstore.importers.programs.denials import Denials
         ("meta=None content=['isError=True'] structuredContent=None isError=False", "Completed"),
         ("meta=None content=['gone'] structuredContent=None isError=True", "Failed"),
         (
-            "meta=None content=['is_error=True'] structured_content=None is_error=False "
-            "result_type='complete'",
+            "meta=None content=['is_error=True'] is_error=False result_type='complete'",
             "Completed",
         ),
         (
-            "meta=None content=['gone'] structured_content=None is_error=True "
-            "result_type='complete'",
+            "meta=None content=['gone'] is_error=True result_type='complete'",
             "Failed",
         ),
         (f"meta=None content=['{'isError=True ' * 20_000}'] isError=False", "Completed"),
@@ -52,15 +54,13 @@ def test_a_result_of_mcp_failed_if_its_own_mark_says_so(
         ("run_shell_command", "Output: x\nExit Code: 3\nProcess Group PGID: 8", "x", "Failed"),
         (
             "run_shell_command",
-            "<untrusted_context>\nOutput: x\nExit Code: 3\nProcess Group PGID: 8\n"
-            "</untrusted_context>",
+            "<untrusted_context>\nOutput: x\nExit Code: 3\n</untrusted_context>",
             "x",
             "Failed",
         ),
         (
             "run_shell_command",
-            "Command: f\nStdout: x\nError: (none)\nExit Code: 1\nSignal: (none)\n"
-            "Background PIDs: (none)\nProcess Group PGID: 8",
+            "Stdout: x\nError: (none)\nExit Code: 1\nSignal: (none)\nProcess Group PGID: 8",
             "x",
             "Failed",
         ),
@@ -246,13 +246,18 @@ def test_what_claude_code_keeps_of_its_requests_is_silent(importer: Importer) ->
 # Codex CLI
 
 
+def event(kind: str, **fields: Any) -> dict[str, Any]:
+    """Return an event of a rollout."""
+    return codex("event_msg", 2, type=kind, **fields)
+
+
 def completed(kind: str, **fields: Any) -> dict[str, Any]:
     """Return the event of a command or a patch that ended."""
-    return codex("event_msg", 2, type="item_completed", item={"type": kind, "id": "a", **fields})
+    return event("item_completed", item={"type": kind, "id": "a", **fields})
 
 
 @pytest.mark.parametrize(
-    ("event", "output", "state"),
+    ("told", "output", "state"),
     [
         (completed("CommandExecution", status="failed", exit_code=3), "Output:\nx", "Failed"),
         (completed("CommandExecution", status="completed", exit_code=0), "Error: x", "Completed"),
@@ -260,27 +265,92 @@ def completed(kind: str, **fields: Any) -> dict[str, Any]:
         (completed("FileChange", status="declined"), "patch rejected by user", "Rejected"),
         (completed("FileChange", status="failed"), "x", "Failed"),
         (completed("Plan", status="failed"), "x", "Completed"),
-        (codex("event_msg", 2, type="patch_apply_end", call_id="a", status="declined"), "x")
-        + ("Rejected",),
-        (codex("event_msg", 2, type="exec_command_end", call_id="a", exit_code=1), "x")
-        + ("Failed",),
-        (codex("event_msg", 2, type="token_count"), "patch rejected by user", "Rejected"),
-        (codex("event_msg", 2, type="token_count"), "a\nExit code: 3\nb", "Completed"),
+        (event("patch_apply_end", call_id="a", status="declined"), "x", "Rejected"),
+        (event("exec_command_end", call_id="a", exit_code=1), "x", "Failed"),
+        (event("token_count"), "patch rejected by user", "Rejected"),
+        (event("token_count"), "a\nExit code: 3\nb", "Completed"),
         (
-            codex("event_msg", 2, type="token_count"),
+            event("token_count"),
             "Chunk ID: 1\nWall time: 0 seconds\nProcess exited with code 3\nOutput:\nb",
             "Failed",
         ),
     ],
 )
 def test_the_event_of_a_call_of_codex_tells_its_end(
-    importer: Importer, event: dict[str, Any], output: str, state: str
+    importer: Importer, told: dict[str, Any], output: str, state: str
 ) -> None:
     """A patch or a command that a person declined is rejected; without an event the text tells."""
     tools = importer.lines(
         "rollout.jsonl",
         item("function_call", 1, name="exec_command", arguments="{}", call_id="a"),
-        event,
+        told,
         item("function_call_output", 3, call_id="a", output=output),
     )
     assert states(tools) == [("exec_command", state)]
+
+
+# large results that are kept in a file beside the session
+
+
+def session_with_a_large_result(folder: Path, path: str) -> Path:
+    """Write a session whose only result is in a file, and return the session's own folder."""
+    shown = f"Output too large (9KB). Full output saved to: {path}\n\nPreview (first 2KB):\nab\n..."
+    used = {"type": "tool_use", "id": "a", "name": "Bash", "input": {}}
+    said = f"<persisted-output>\n{shown}\n</persisted-output>"
+    result = {"type": "tool_result", "tool_use_id": "a", "content": said}
+    lines = [
+        {"type": "user", "message": {"role": "user", "content": "go"}},
+        {"type": "assistant", "message": {"id": "m", "role": "assistant", "content": [used]}},
+        {"type": "user", "message": {"role": "user", "content": [result]}},
+    ]
+    for number, line in enumerate(lines):
+        parent = str(number - 1) if number else None
+        line |= {"uuid": str(number), "parentUuid": parent, "sessionId": "s"}
+    (folder / "s.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    results = folder / "s" / "tool-results"
+    results.mkdir(parents=True)
+    return results
+
+
+def test_a_large_result_of_claude_code_is_followed_to_its_file(importer: Importer) -> None:
+    """The log has the whole; the next prompt shows the beginning, as the model was shown."""
+    results = session_with_a_large_result(importer.folder, "/gone/s/tool-results/b1.txt")
+    whole = "ab\n" * 3_000 + "Error: the disk is full\n"
+    (results / "b1.txt").write_text(whole)
+    (tool,) = importer.file(importer.folder / "s.jsonl")
+    assert tool.response is not None
+    assert (tool.response.result, importer.problems) == (whole, [])
+    chat = importer.store.conversation("s")
+    prompt = json.dumps(model_history(chat.events()).render("anthropic"))
+    assert "Preview (first 2KB)" in prompt
+    assert "the disk is full" not in prompt
+
+
+@pytest.mark.parametrize(
+    ("path", "problem"),
+    [
+        ("/p/s/tool-results/none.txt", "none.txt is not there"),
+        ("/p/s/tool-results/link.txt", "link.txt is a link that leads out of the folder"),
+        ("/p/s/tool-results/large.txt", "large.txt is larger than 1,000,000 bytes"),
+        ("/p/s/tool-results/pipe.txt", "pipe.txt is not a regular file"),
+        ("C:\\p\\tool-results\\none.txt", "none.txt is not there"),
+        ("../../secret.txt", "secret.txt is not there"),
+        ("/p/s/tool-results/..", None),
+        ("/etc/passwd", None),
+    ],
+)
+def test_only_a_session_s_own_results_are_followed(
+    importer: Importer, path: str, problem: str | None
+) -> None:
+    """Nothing outside of the folder is opened, nothing that is no file, nothing too large."""
+    results = session_with_a_large_result(importer.folder, path)
+    secret = importer.folder / "secret.txt"
+    secret.write_text("SECRET")
+    (results / "link.txt").symlink_to(secret)
+    (results / "large.txt").write_bytes(b"x" * 1_000_001)
+    os.mkfifo(results / "pipe.txt")
+    (tool,) = importer.file(importer.folder / "s.jsonl")
+    assert tool.response is not None
+    assert tool.response.result.startswith("<persisted-output>")
+    named = [] if problem is None else [f"tool-results/{problem}: only its beginning was imported"]
+    assert importer.problems == named

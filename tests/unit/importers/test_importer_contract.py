@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from support import foreign_logs as logs
-from support.program_files import values_of
 from support.program_databases import goose_request, goose_response
+from support.program_files import values_of
 from support.tiers import rounds
 
 from eventstore import EventStore
