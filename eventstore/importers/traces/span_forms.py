@@ -146,9 +146,10 @@ def _of_row(row: JsonObject) -> JsonObject:
 
 def _flatten(into: JsonObject, key: str, value: JsonValue) -> None:
     """Put a value under its name, and lists of objects under the names of their members."""
-    if is_json_list(value) and value and all(map(is_json_object, value)):
-        for number, each in enumerate(value):
-            for name in each if is_json_object(each) else ():
+    inner = objects({key: value}, key)
+    if inner and is_json_list(value) and len(inner) == len(value):
+        for number, each in enumerate(inner):
+            for name in each:
                 _flatten(into, f"{key}.{number}.{name}", each[name])
     elif value is not None:
         into[key] = value
