@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
 
 from eventstore.domain.json_types import JsonObject, is_json_list, is_json_object
 from eventstore.importers.file_import import ImportedFile, import_file
+from eventstore.importers.formats import FORMATS
 from eventstore.importers.reading.file_format import FileFormat, Unit
 from eventstore.importers.reading.problems import SourceError
-from eventstore.importers.formats import FORMATS
 from eventstore.importers.source import read
 from eventstore.store import EventStore
 

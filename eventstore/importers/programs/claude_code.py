@@ -15,6 +15,7 @@ import msgspec
 from eventstore.domain.json_types import JsonObject, is_json_list, is_json_object
 from eventstore.importers.programs.denials import Denials
 from eventstore.importers.programs.persisted_outputs import PersistedOutputs, session_folder
+from eventstore.importers.programs.qwen_code import is_record as is_record_of_qwen
 from eventstore.importers.reading.about import About
 from eventstore.importers.reading.file_format import FileContent, Unit
 from eventstore.importers.reading.problems import Problems
@@ -30,6 +31,8 @@ _canonical = msgspec.json.Encoder(order="deterministic").encode
 def is_record(value: object) -> TypeGuard[JsonObject]:
     """Return whether a value is a record of a session log."""
     if not is_json_object(value) or not isinstance(value.get("type"), str):
+        return False
+    if is_record_of_qwen(value):  # with the same members around another message
         return False
     if value["type"] in ("user", "assistant"):
         return isinstance(value.get("message"), dict) and ("sessionId" in value or "uuid" in value)
@@ -73,12 +76,33 @@ class _Chain:
         self.blocks: dict[str, set[bytes]] = {}  # message id to its content blocks so far
         self.side_chains = 0
         self.denials = Denials()
+        self._calls: dict[tuple[str, str], JsonObject] = {}  # by message id and call id
 
     def add(self, record: JsonObject, message: JsonObject) -> None:
         """Add a message, with the time of its record."""
         self.messages.append(message)
         self.times.append(time_of(record.get("timestamp")))
         self.denials.add(record)
+
+    def keep_calls(self, key: str, blocks: Iterable[object]) -> None:
+        """Keep the calls of a message, which may be written again."""
+        for block in blocks:
+            if is_json_object(block) and block.get("type") == "tool_use":
+                self._calls[key, str(block.get("id"))] = block
+
+    def has_grown(self, key: str, block: object) -> bool:
+        """Return whether a block is a call that the message has, after putting it in its place.
+
+        Some programs write a message again as it grows: the last has the arguments whole.
+        """
+        if not is_json_object(block) or block.get("type") != "tool_use":
+            return False
+        known = self._calls.get((key, str(block.get("id"))))
+        if known is None or known == block:
+            return False
+        known.clear()
+        known.update(block)
+        return True
 
 
 class SessionLog:
@@ -160,6 +184,7 @@ class SessionLog:
             return
         known = chain.blocks.setdefault(key, set())
         blocks = content if is_json_list(content) else [content]
+        blocks = [each for each in blocks if not chain.has_grown(key, each)]
         keyed = [(_canonical_key(block), block) for block in blocks]
         new = [block for block_key, block in keyed if block_key not in known]
         known.update(block_key for block_key, _ in keyed)
@@ -168,6 +193,7 @@ class SessionLog:
         if new:
             remaining = new if isinstance(content, list) else content
             chain.add(record, {"role": "assistant", "id": key, "content": remaining})
+            chain.keep_calls(key, new)
 
     def _parent(self, record: JsonObject) -> _Chain | None:
         return self._by_record.get(_text(record, "parentUuid"))

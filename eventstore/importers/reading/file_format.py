@@ -55,6 +55,16 @@ class FileContent:
         """What a conversation without a name of its own is named for."""
         return self.name or self.file_stem
 
+    @property
+    def folders(self) -> tuple[str, ...]:
+        """The names of the folders that the file is in, the nearest first.
+
+        Some programs give every session's file the same name.
+        """
+        if self.folder is None:
+            return ()
+        return tuple(each.name for each in (self.folder, *self.folder.parents))
+
     def report(self, what: str, number: int) -> None:
         """Report a problem with a value."""
         if self.unit == "line":
