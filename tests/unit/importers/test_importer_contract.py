@@ -116,7 +116,7 @@ class TestClineCli(BuiltIn):
     """Sessions of Cline's command line."""
 
     file_format = named("cline-cli")
-    files = ((values_of("cline-cli-3.0.65.messages.json"), {"1795753212444_8bk6o": 21}),)
+    files = ((values_of("cline-cli-3.0.65.messages.json"), {"1795753212444_8bk6o": 15}),)
 
 
 class TestPi(BuiltIn):
