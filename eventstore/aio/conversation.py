@@ -356,7 +356,6 @@ class AsyncConversation:
         started: RunStarted | None = None,
         occurred_at: Sequence[int | None] = (),
         error_pattern: str | re.Pattern[str] | None = None,
-        full_text: Callable[[str], str | None] | None = None,
     ) -> Imported:
         """Record a whole history, in a thread of its own; see `Conversation.import_messages`.
 
@@ -371,6 +370,5 @@ class AsyncConversation:
                 started=started,
                 occurred_at=occurred_at,
                 error_pattern=error_pattern,
-                full_text=full_text,
             )
         )

@@ -5,10 +5,9 @@ Nothing raises: an attribute of a foreign object may.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
-if TYPE_CHECKING:
-    from eventstore.domain.json_types import JsonObject
+from eventstore.domain.json_types import is_json_list, is_json_object
 
 Path = tuple[str, ...]
 """Names of attributes, or keys of dicts, from a value to what it holds."""
@@ -18,10 +17,7 @@ def dig(value: Any, *path: str) -> Any:
     """Return the value at the end of a path of attributes or keys, or None."""
     try:
         for step in path:
-            if isinstance(value, dict):
-                value = cast("JsonObject", value)[step]
-            else:
-                value = getattr(value, step)
+            value = value[step] if is_json_object(value) else getattr(value, step)
     except Exception:  # noqa: BLE001 - an attribute may raise anything
         return None
     return value
@@ -29,22 +25,14 @@ def dig(value: Any, *path: str) -> Any:
 
 def values_at(value: Any, path: Path) -> list[object]:
     """Return every value at the end of a path that may lead through lists."""
-    values = _without_lists([value])
-    for step in path:
-        found = (dig(each, step) for each in values)
-        values = _without_lists([inner for inner in found if inner is not None])
-    return values
-
-
-def _without_lists(values: list[Any]) -> list[Any]:
-    """Return values with the items of lists in their place."""
-    if not any(isinstance(each, list) for each in values):
-        return values
-    open_values, found = values[::-1], list[Any]()
-    while open_values:
-        each = open_values.pop()
-        if isinstance(each, list):
-            open_values += each[::-1]
-        else:
+    found: list[object] = []
+    waiting: list[tuple[Any, int]] = [(value, 0)]
+    while waiting:
+        each, steps = waiting.pop()
+        if is_json_list(each):
+            waiting += [(item, steps) for item in each[::-1]]
+        elif steps == len(path):
             found.append(each)
+        elif (inner := dig(each, path[steps])) is not None:
+            waiting.append((inner, steps + 1))
     return found

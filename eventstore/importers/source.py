@@ -189,7 +189,7 @@ class Source:
             name=self._name,
             provider=self._provider,
             problems=self._problems,
-            folder=self.path.resolve().parent,
+            path=self.path,
         )
         transcripts = file_format.read(content)
         return transcripts if unit == "file" else filter(self._has_messages, transcripts)

@@ -144,7 +144,6 @@ class ConversationMessages:
         started: RunStarted | None = None,
         occurred_at: Sequence[int | None] = (),
         error_pattern: str | re.Pattern[str] | None = None,
-        full_text: Callable[[str], str | None] | None = None,
     ) -> Imported:
         """Record a whole history, from its first message; messages already stored are skipped.
 
@@ -156,8 +155,7 @@ class ConversationMessages:
 
         `occurred_at` has the time of each message at its source, in microseconds since 1970 UTC;
         it may be a list that grows while `messages` are taken. A result whose text matches
-        `error_pattern` is a failure. `full_text` returns the whole of a result whose message has
-        a part of its text: the log keeps the whole, and the provider is sent the message as it was.
+        `error_pattern` is a failure.
 
         Raises:
             ImportConflict: the conversation holds other messages; none were added.
@@ -172,7 +170,6 @@ class ConversationMessages:
             is_error=is_error,
             is_rejection=is_rejection,
             error_pattern=error_pattern,
-            full_text=full_text,
             started=started,
             times=occurred_at,
         )

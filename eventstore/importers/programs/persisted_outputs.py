@@ -48,8 +48,9 @@ class PersistedOutputs:
         return file.read_bytes().decode("utf-8", "replace")
 
 
-def session_folder(folder: Path | None, file_stem: str) -> Path | None:
-    """Return the folder of a session, which has its name; that of a sub-agent is inside of it."""
-    if folder is None:
+def session_folder(file: Path | None) -> Path | None:
+    """Return the folder of a session, which has its name; a sub-agent's file is inside of it."""
+    if file is None:
         return None
-    return folder.parent if folder.name == _SUB_AGENTS else folder / file_stem
+    folder = file.resolve().parent
+    return folder.parent if folder.name == _SUB_AGENTS else folder / file.stem

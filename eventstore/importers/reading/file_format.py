@@ -26,8 +26,7 @@ class FileContent:
     """The values of one file, and what their conversations are named for.
 
     `name` is the caller's name for the conversations, in place of the file's own; `provider` is the
-    form of the messages, where the caller says so. `folder` has the file, and what a program may
-    keep beside it.
+    form of the messages, where the caller says so. `path` is where the file lies.
     """
 
     def __init__(
@@ -39,7 +38,7 @@ class FileContent:
         name: str | None,
         provider: str | None,
         problems: Problems,
-        folder: Path | None = None,
+        path: Path | None = None,
     ) -> None:
         self.values = values
         self.unit: Unit = unit
@@ -47,7 +46,7 @@ class FileContent:
         self.name = name
         self.provider = provider
         self.problems = problems
-        self.folder = folder
+        self.path = path
         self._used_names: set[str] = set()
 
     @property
@@ -57,13 +56,8 @@ class FileContent:
 
     @property
     def folders(self) -> tuple[str, ...]:
-        """The names of the folders that the file is in, the nearest first.
-
-        Some programs give every session's file the same name.
-        """
-        if self.folder is None:
-            return ()
-        return tuple(each.name for each in (self.folder, *self.folder.parents))
+        """The names of the folders that the file is in, the nearest first."""
+        return () if self.path is None else tuple(each.name for each in self.path.resolve().parents)
 
     def report(self, what: str, number: int) -> None:
         """Report a problem with a value."""
