@@ -24,6 +24,7 @@ from eventstore.providers.model import (
     CopiedMessage,
     ParsedCall,
     ParsedCompaction,
+    ParsedEnd,
     ParsedItem,
     ParsedMessage,
     ParsedResult,
@@ -51,6 +52,7 @@ class HistoryMessage(msgspec.Struct, frozen=True):
     answers: int = 1
     """How many answers the response has, of which the first is taken."""
     compaction: ParsedCompaction | None = None
+    ended: ParsedEnd | None = None
     """The compaction that stands here in place of a message."""
     is_copy: bool = False
     """Whether it happened in another conversation."""
@@ -64,7 +66,7 @@ class HistoryMessage(msgspec.Struct, frozen=True):
     def is_of_user(self) -> bool:
         """Whether it is the user's: no results of earlier calls are expected after it."""
         said = (isinstance(item, ParsedMessage) and item.role == "user" for item in self.items)
-        return self.compaction is None and all(said)
+        return self.compaction is None and self.ended is None and all(said)
 
     @property
     def may_be_continued(self) -> bool:
@@ -102,6 +104,9 @@ class HistoryReader:
         failed, answers = None, 1
         if isinstance(message, ParsedCompaction):
             return self._compaction(message, is_copy=is_copy)
+        if isinstance(message, ParsedEnd):
+            self._stem = stem_of(self._stem, _encode(("ended", message.reason)))
+            return HistoryMessage(self._stem, [], ended=message, is_copy=is_copy)
         if isinstance(message, _ITEMS):
             item, form = _encodable(message)
             items = [item]

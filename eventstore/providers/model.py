@@ -99,9 +99,16 @@ class ParsedCompaction(msgspec.Struct, frozen=True, gc=False):
     tokens_before: int | None = None
 
 
+class ParsedEnd(msgspec.Struct, frozen=True, gc=False):
+    """The end of a run among the messages of a history; see `RunEnded`."""
+
+    reason: str
+    failure: Failure | None = None
+
+
 ParsedItem: TypeAlias = ParsedMessage | ParsedResult
 
-HistoryItem: TypeAlias = ParsedItem | ParsedCompaction
+HistoryItem: TypeAlias = ParsedItem | ParsedCompaction | ParsedEnd
 """What a source gives that is no provider's messages."""
 
 

@@ -1,7 +1,8 @@
 """The database of Crush (`crush.db`): messages whose parts are a list of JSON.
 
 The session of a sub-agent names the call that started it. A result is marked where the tool failed;
-a command that exited with another code than 0 is not, and says so below its output.
+a command that exited with another code than 0 is not, and says so below its output. From a summary
+on, the model is shown the summary in place of what was before.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from eventstore.domain.json_types import JsonObject, is_json_list, is_json_object
+from eventstore.domain.messages import Text
 from eventstore.importers.reading.about import About
 from eventstore.importers.reading.database_format import Tables, bytes_of
 from eventstore.importers.reading.dialogue import Dialogue, call_of
@@ -20,6 +22,7 @@ from eventstore.importers.reading.json_members import member, text
 from eventstore.importers.reading.problems import Problems
 from eventstore.importers.reading.times import time_of
 from eventstore.importers.reading.transcript import Transcript
+from eventstore.providers.model import ParsedCompaction, ParsedMessage
 
 _EXIT = re.compile(
     r"(?:\A|\n)(?:Exit code -?[1-9]\d{0,9}|Command was aborted before completion)"
@@ -48,7 +51,7 @@ class CrushSessions:
 
     def looks_like(self, tables: Tables) -> bool:
         """Return whether there are sessions, and messages with parts."""
-        wanted = {"id", "session_id", "role", "parts", "created_at"}
+        wanted = {"session_id", "role", "parts", "created_at", "is_summary_message"}
         return (
             {"id", "parent_session_id"} <= tables.get("sessions", set())
         ) and wanted <= tables.get("messages", set())
@@ -62,12 +65,18 @@ class CrushSessions:
         for session, parent in sessions.fetchall():
             dialogue = Dialogue()
             rows = database.execute(
-                "SELECT role, parts, created_at FROM messages WHERE session_id = ? "
+                "SELECT role, parts, created_at, is_summary_message FROM messages "
+                "WHERE session_id = ? "
                 "ORDER BY created_at, rowid",
                 (session,),
             )
-            for role, parts, created_at in rows:
-                _add(dialogue, str(role), _parts(parts, problems, session), time_of(created_at))
+            for role, parts, created_at, is_summary in rows:
+                given, time = _parts(parts, problems, session), time_of(created_at)
+                if is_summary and (words := _words(given)):
+                    said = ParsedMessage("user", (Text(words),), well_formed=True)
+                    dialogue.add(ParsedCompaction((said,)), time)
+                else:
+                    _add(dialogue, str(role), given, time)
             transcript = dialogue.transcript(str(session), None if parent is None else str(parent))
             if parent is not None:
                 transcript.parent_call_id = str(session).partition(_SUB_AGENT)[2] or None
@@ -89,23 +98,30 @@ def _parts(cell: object, problems: Problems, session: object) -> list[JsonObject
 
 def _add(dialogue: Dialogue, role: str, parts: list[JsonObject], time: int | None) -> None:
     """Add a message, with its results."""
-    said: list[str] = []
     calls = []
     for part in parts:
         kind, data = text(part, "type"), member(part, "data")
-        if kind == "text":
-            said.append(text(data, "text"))
-        elif kind == "shell_command":
-            said.append(f"$ {text(data, 'command')}\n{text(data, 'output')}")
-        elif kind == "tool_call":
+        if kind == "tool_call":
             calls.append(call_of(data.get("id"), data.get("name"), data.get("input")))
         elif kind == "tool_result":
             _answer(dialogue, data, time)
-    words = "\n".join(filter(None, said))
+    words = _words(parts)
     if role == "assistant":
         dialogue.reply(words, calls, time)
     else:
         dialogue.say(role, words, time)
+
+
+def _words(parts: list[JsonObject]) -> str:
+    """Return what a message says, with the commands that a person ran."""
+    said: list[str] = []
+    for part in parts:
+        data = member(part, "data")
+        if part.get("type") == "text":
+            said.append(text(data, "text"))
+        elif part.get("type") == "shell_command":
+            said.append(f"$ {text(data, 'command')}\n{text(data, 'output')}")
+    return "\n".join(filter(None, said))
 
 
 def _answer(dialogue: Dialogue, result: JsonObject, time: int | None) -> None:

@@ -1,7 +1,8 @@
 """Sessions of Goose: messages in a database (`sessions.db`), or a message a line in older versions.
 
 A request for a tool and its response are parts of messages, which bear the same id. A response says
-itself whether it failed; where it was refused, its text begins with the words for that.
+itself whether it failed; where it was refused, its text begins with the words for that. What was
+compacted is hidden from the model, and the summary follows.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ from eventstore.importers.reading.database_format import Tables, bytes_of
 from eventstore.importers.reading.dialogue import Dialogue, call_of
 from eventstore.importers.reading.file_format import FileContent, Unit
 from eventstore.importers.reading.json_lines import decode_noting
-from eventstore.importers.reading.json_members import member, objects, text, text_of
+from eventstore.importers.reading.json_members import member, objects, parsed, text, text_of
 from eventstore.importers.reading.problems import Problems
 from eventstore.importers.reading.times import time_of
 from eventstore.importers.reading.transcript import Transcript
-from eventstore.providers.model import ParsedCall
+from eventstore.providers.model import ParsedCall, ParsedCompaction
 
 _REQUESTS: Final = ("toolRequest", "frontendToolRequest")
 _REFUSALS: Final = {
@@ -92,20 +93,37 @@ class GooseDatabase:
         names = [column[0] for column in sessions.description]
         for row in sessions.fetchall():
             session = dict(zip(names, row, strict=True))
-            dialogue = Dialogue()
-            rows = database.execute(
-                "SELECT role, content_json, created_timestamp FROM messages "
-                "WHERE session_id = ? ORDER BY id",
-                (session["id"],),
-            )
-            for role, content, created in rows:
-                parts = _parts(content, problems, session["id"])
-                _add(dialogue, str(role), parts, time_of(created))
+            dialogue = _dialogue_of(database, session["id"], problems)
             parent = session.get("parent_session_id")
             if dialogue:
                 yield dialogue.transcript(
                     str(session["id"]), None if parent is None else str(parent)
                 )
+
+
+def _dialogue_of(database: sqlite3.Connection, session: object, problems: Problems) -> Dialogue:
+    """Return the messages of a session, and where those before were hidden from the model."""
+    dialogue = Dialogue()
+    rows = database.execute("SELECT * FROM messages WHERE session_id = ? ORDER BY id", (session,))
+    names = [column[0] for column in rows.description]
+    all_hidden = False
+    for row in rows:
+        message = dict(zip(names, row, strict=True))
+        time = time_of(message["created_timestamp"])
+        is_hidden = _is_hidden(message.get("metadata_json"))
+        if all_hidden and not is_hidden:
+            dialogue.add(ParsedCompaction(), time)
+        all_hidden = is_hidden and (all_hidden or not dialogue)
+        _add(
+            dialogue, str(message["role"]), _parts(message["content_json"], problems, session), time
+        )
+    return dialogue
+
+
+def _is_hidden(metadata: object) -> bool:
+    """Return whether a message is shown to people alone: the program summed it up for the model."""
+    value = parsed(metadata) if isinstance(metadata, str) else None
+    return is_json_object(value) and value.get("agentVisible") is False
 
 
 def _parts(cell: object, problems: Problems, session: object) -> list[JsonObject]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from eventstore.domain.failure import ErrorKind, Failure
 from eventstore.domain.json_types import JsonObject, JsonValue, is_json_object
 from eventstore.importers.reading.about import About
 from eventstore.importers.reading.dialogue import Dialogue, call_of
@@ -17,8 +18,9 @@ from eventstore.importers.reading.file_format import FileContent, Unit
 from eventstore.importers.reading.json_members import member, objects, text, text_of
 from eventstore.importers.reading.times import time_of
 from eventstore.importers.reading.transcript import Transcript
-from eventstore.providers.model import ParsedCall
+from eventstore.providers.model import ParsedCall, ParsedEnd
 
+_LIMITS = ("LimitsExceeded", "TimeExceeded")
 _NOT_EXECUTED = "action was not executed"
 _FENCE = re.compile(r"```(?:bash|mswea_bash_command)\s*\n")
 _EXIT_CODE = re.compile(r"\A(?:<exception>.*?</exception>\s*)?<returncode>(-?\d+)</", re.DOTALL)
@@ -71,10 +73,13 @@ class _Run:
         if call_id and extra.get("exception_info") == _NOT_EXECUTED:
             self._not_executed.append((call_id, said, time))
             return
-        if extra.get("exit_status") == "Submitted":
+        status = text(extra, "exit_status")
+        if status == "Submitted":
             self._submit(said, time)
-            return
         self.end()
+        if message.get("role") == "exit":
+            self.dialogue.add(_end_of_run(status, extra), time)
+            return
         if message.get("role") == "assistant" or message.get("object") == "response":
             self._steps += 1
             calls = self._calls(message, extra)
@@ -100,7 +105,6 @@ class _Run:
         if waiting or self._open:
             call_id, _, ended = waiting[0] if waiting else (self._open[-1], None, time)
             self.dialogue.answer(call_id, submission, ended)
-        self.end()
 
     def _calls(self, message: JsonObject, extra: JsonObject) -> list[ParsedCall]:
         made = [
@@ -123,6 +127,14 @@ class _Run:
             call_of(own, "bash", {"command": command})
             for own, command in zip(ids, commands, strict=True)
         ]
+
+
+def _end_of_run(status: str, extra: JsonObject) -> ParsedEnd:
+    """Return how a run ended: with its submission, by a limit, or with an error."""
+    if status == "Submitted":
+        return ParsedEnd("completed")
+    failure = Failure(ErrorKind.INTERNAL, text(extra, "exception_str") or status)
+    return ParsedEnd("terminated" if status in _LIMITS else "error", failure)
 
 
 def _said(message: JsonObject) -> JsonValue:

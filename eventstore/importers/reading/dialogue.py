@@ -169,7 +169,7 @@ def spoken(role: str, content: JsonValue) -> Iterator[ParsedMessage]:
 def _moved_back(item: HistoryItem, places: int) -> HistoryItem:
     """Return an item of a conversation that begins so many places later."""
     if not isinstance(item, ParsedCompaction):
-        return item
+        return item  # the other items count nothing
     end = None if item.end is None else max(item.end - places, 0)
     return replace(item, first=max(item.first - places, 0), end=end)
 

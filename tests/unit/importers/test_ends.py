@@ -11,7 +11,7 @@ import pytest
 from support.foreign_logs import codex, item
 from support.importing import Importer, clock, states
 
-from eventstore import ToolRejected
+from eventstore import RunEnded, ToolRejected
 from eventstore.importers.programs.denials import Denials
 from projections import model_history
 
@@ -141,6 +141,33 @@ def test_a_submission_of_mini_swe_agent_completes_the_command_that_hands_it_in(
     assert [tool.ended_at for tool in tools] == [1_735_787_046_000_000] * 3
     assert tools[1].response is not None
     assert tools[1].response.result == "a patch"
+
+
+@pytest.mark.parametrize(
+    ("extra", "ended"),
+    [
+        ({"exit_status": "Submitted"}, ("completed", None)),
+        ({"exit_status": "LimitsExceeded"}, ("terminated", "LimitsExceeded")),
+        ({"exit_status": "OSError", "exception_str": "no disk"}, ("error", "no disk")),
+    ],
+)
+def test_a_run_of_mini_swe_agent_ends_as_its_file_says(
+    importer: Importer, extra: dict[str, Any], ended: tuple[str, str | None]
+) -> None:
+    """The last message says it; what it hands in was the output of a command."""
+    run = {
+        "trajectory_format": "mini-swe-agent-1.1",
+        "messages": [
+            {"role": "user", "content": "go"},
+            {"role": "exit", "content": "a patch", "extra": extra},
+        ],
+    }
+    importer.document("run.traj.json", run)
+    events = [recorded.event for recorded in importer.store.conversation("run").events()]
+    assert isinstance(events[-1], RunEnded)
+    failure = events[-1].failure
+    assert (events[-1].reason, failure.message if failure else None) == ended
+    assert list(importer.said()) == [("user", "go")]
 
 
 def test_a_run_of_mini_swe_agent_that_was_stopped_did_not_run_what_is_left(

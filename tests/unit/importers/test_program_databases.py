@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import sqlite3
 from contextlib import closing
@@ -27,6 +28,7 @@ from support.program_databases import (
 
 from eventstore import EventStore
 from eventstore.importers import SourceError, import_file, read
+from projections import model_history
 
 
 def said(text: str) -> dict[str, Any]:
@@ -155,6 +157,27 @@ def test_the_database_of_crush_is_read(importer: Importer) -> None:
     assert (child.parent_id, child.parent_call_id) == ("s", "a")
 
 
+def prompt_of(importer: Importer, name: str) -> str:
+    """Return the next prompt of a conversation."""
+    return json.dumps(model_history(importer.store.conversation(name).events()).render("openai"))
+
+
+def test_a_summary_of_crush_takes_the_place_of_what_was_before(importer: Importer) -> None:
+    """The log keeps the past; the next prompt begins with the summary."""
+    path = importer.folder / "crush.db"
+
+    def words(role: str, said: str) -> tuple[str, list[tuple[str, dict[str, Any]]]]:
+        return role, [("text", {"text": said})]
+
+    said = [words("user", "PAST"), words("assistant", "SUMMARY"), words("user", "more")]
+    with database(path, CRUSH) as connection:
+        crush_session(connection, "s", said, summary=1)
+    importer.file(path)
+    prompt = prompt_of(importer, "s")
+    assert ("SUMMARY" in prompt, "more" in prompt, "PAST" in prompt) == (True, True, False)
+    assert next(importer.said()) == ("user", "PAST")
+
+
 def test_parts_of_crush_that_are_no_list_are_a_problem(importer: Importer) -> None:
     """The other messages are read."""
     path = importer.folder / "crush.db"
@@ -202,6 +225,28 @@ def test_the_database_of_goose_is_read(importer: Importer) -> None:
     assert (tools[0].requested_at, tools[0].ended_at) == (AT + 1_000_000, AT + 2_000_000)
     assert [text for _, text in importer.said()] == ["go", "Yes.", "Done.", "sub"]
     assert list(read(path).transcripts())[1].parent_id == "20250102_1"
+
+
+def test_what_goose_has_hidden_from_the_model_is_not_in_the_next_prompt(
+    importer: Importer,
+) -> None:
+    """A compaction hides all that was before, and adds a summary for the model alone."""
+    path = importer.folder / "sessions.db"
+    words = ["PAST", "OLD", "SUMMARY", "more", "a notice"]
+    hidden = {"agentVisible": False, "userVisible": True}
+    with database(path, GOOSE) as connection:
+        goose_session(
+            connection,
+            "s",
+            [("user" if n % 2 == 0 else "assistant", [said(each)]) for n, each in enumerate(words)],
+            metadata={0: hidden, 1: hidden, 2: {"agentVisible": True, "userVisible": False}},
+        )
+        goose_session(connection, "t", [("user", [said("KEPT")])] * 2, metadata={1: hidden})
+    importer.file(path)
+    prompt = prompt_of(importer, "s")
+    assert [each in prompt for each in words] == [False, False, True, True, True]
+    assert "KEPT" in prompt_of(importer, "t")
+    assert [text for _, text in importer.said()][:2] == ["PAST", "OLD"]
 
 
 def test_a_session_of_goose_in_lines_is_read(importer: Importer) -> None:
