@@ -329,7 +329,6 @@ def langsmith_runs() -> list[dict[str, Any]]:
     asked = {"messages": [[serialised("HumanMessage", "go", type="human")]]}
     answer = serialised("AIMessage", "I look.", type="ai", tool_calls=calls)
     said = {"type": "tool", "content": "here", "tool_call_id": "good", "status": "success"}
-    around = {"input": [{"name": "find", "args": {"q": "bad"}, "id": "bad", "type": "tool_call"}]}
     broke = "ValueError('gone')Traceback (most recent call last):\n  File"
     paused = "GraphInterrupt((Interrupt(value='may I?'),))Traceback (most recent call last):"
     root = run("chain", "root", 0, 9) | {"parent_run_id": None}
@@ -338,9 +337,9 @@ def langsmith_runs() -> list[dict[str, Any]]:
         root,
         run("llm", "m", 1, 2, inputs=asked, outputs={"generations": [[{"message": answer}]]}),
         run("tool", "t1", 3, 4, inputs={"q": "good"}, outputs={"output": said}),
-        run("chain", "tools", 3, 5, inputs=around),
+        run("chain", "tools", 3, 5),
         run("tool", "t2", 3, 5, inputs={"input": "{'q': 'bad'}"}, error=broke)
-        | {"parent_run_id": "tools"},
+        | {"parent_run_id": "tools", "extra": {"tool_call_id": "bad"}},
         run("tool", "t3", 3, None, inputs={"q": "open"}),
         run("tool", "t4", 3, 6, inputs={"q": "asks"}, error=paused),
     ]

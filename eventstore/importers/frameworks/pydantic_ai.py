@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from eventstore.domain.json_types import JsonObject, is_json_list, is_json_object
+from eventstore.importers.frameworks.pydantic_ai_compactions import add_compactions
 from eventstore.importers.reading.about import About
 from eventstore.importers.reading.dialogue import Dialogue, call_of
 from eventstore.importers.reading.file_format import FileContent, Unit
@@ -58,6 +59,7 @@ def _is_message(value: object) -> bool:
 def _add_message(dialogue: Dialogue, message: JsonObject) -> None:
     time = time_of(message.get("timestamp"))
     parts = objects(message, "parts")
+    add_compactions(dialogue, parts, time)
     if message.get("kind") == "response":
         said = [part.get("content") for part in parts if part.get("part_kind") == "text"]
         calls = [
@@ -86,5 +88,5 @@ def _add_part(dialogue: Dialogue, part: JsonObject, time: int | None) -> None:
         )
     elif kind == "retry-prompt" and name:
         dialogue.answer(call_id, part.get("content"), time, name=name, is_error=True)
-    else:
+    elif kind != "compaction":
         dialogue.say("system" if kind == "system-prompt" else "user", part.get("content"), time)

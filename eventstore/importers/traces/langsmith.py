@@ -1,8 +1,7 @@
 """Runs of LangSmith: those of its export, of its API, or of `langsmith.Client`.
 
 A run of a model has the messages that it was sent and its answer, mostly as LangChain serialises
-them. A run of a tool has the id of its call in its result; one that failed has none, but LangGraph
-names the call in what the run around it was given.
+them. A run of a tool has the id of its call beside it, in newer versions, or in its result.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ class LangSmithRuns:
         for run in runs.values():
             named.setdefault(threads.get(_trace(run)) or f"trace-{_trace(run)}", []).append(run)
         for name, own_runs in named.items():
-            steps = [step for run in own_runs for step in _steps(run, runs)]
+            steps = [step for run in own_runs for step in _steps(run)]
             parents = {text(run, "id"): text(run, "parent_run_id") for run in own_runs}
             if dialogue := trace_as_dialogue(steps, parents):
                 whole = f"{content.name}/{name}" if content.name else name
@@ -93,7 +92,7 @@ def _thread(run: JsonObject) -> str:
     return text(member(run, "extra", "metadata"), *_NAMES)
 
 
-def _steps(run: JsonObject, runs: dict[str, JsonObject]) -> Iterator[Step]:
+def _steps(run: JsonObject) -> Iterator[Step]:
     kind, own, parent = run.get("run_type"), text(run, "id"), text(run, "parent_run_id")
     start, end = time_of(run.get("start_time")), time_of(run.get("end_time"))
     if kind == "llm":
@@ -116,7 +115,7 @@ def _steps(run: JsonObject, runs: dict[str, JsonObject]) -> Iterator[Step]:
             start=start,
             end=None if waits else end,
             name=text(run, "name"),
-            call_id=text(said, "tool_call_id") or _call_around(runs.get(parent, {})),
+            call_id=text(member(run, "extra"), "tool_call_id") or text(said, "tool_call_id"),
             arguments=_arguments(member(run, "inputs")),
             result=None if waits else error or result.get("content"),
             is_error=(bool(error) and not waits) or said.get("status") == "error",
@@ -148,10 +147,3 @@ def _result(outputs: JsonObject) -> JsonObject:
 def _arguments(inputs: JsonObject) -> JsonValue:
     """Return what a tool was given; older versions write it as one text."""
     return inputs["input"] if inputs.keys() == {"input"} else inputs
-
-
-def _call_around(run: JsonObject) -> str:
-    """Return the id of the only call that a run around a tool was given."""
-    inputs = member(run, "inputs")
-    calls = objects(inputs, "input") or [member(inputs, "tool_call")]
-    return text(calls[0], "id") if len(calls) == 1 else ""
