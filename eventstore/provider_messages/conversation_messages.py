@@ -106,8 +106,8 @@ class ConversationMessages:
         result gets the same id. A result that answers no call is kept as text. `is_error` is
         called with a result as its provider wrote it, and returns whether it is a failure; without
         it a mark decides, or the text `{"error":"..."}` where the provider has no mark.
-        `is_rejection` returns whether a person refused the call, or who did. Of a whole request,
-        its list is recorded.
+        `is_rejection` returns whether a person refused the call, or the source of the refusal. Of a
+        whole request, its list is recorded.
 
         A call without a result may have run where the messages come from (`imported`): its outcome
         is unknown. With `imported=False` it has not run yet, as with `record`.

@@ -121,8 +121,8 @@ class HistoryReader:
             is_silent = not is_json_object(message) and says_nothing(message, self._provider, why)
             heard = [None if is_silent else given]
             parsed = parse(heard, self._provider, *self._tests, failures=[why])
-            told = map(self._whole, parsed)
-            items = [without_restorable_native(item, self._provider) for item in told]
+            whole = map(self._whole, parsed)
+            items = [without_restorable_native(item, self._provider) for item in whole]
             items = items if is_whole else [_with_reason(item, reason) for item in items]
         self._stem = stem_of(self._stem, form)
         if self._error_pattern is not None:

@@ -21,7 +21,7 @@ from eventstore.providers.tool_definition import ToolDefinition
 ResultTest: TypeAlias = Callable[[JsonObject], bool | str]
 """Answers a question about a result as the provider wrote it.
 
-Whether a call was refused may be answered with who did, as in `ToolRejected.source`.
+Whether a call was refused may be answered with its `ToolRejected.source`.
 """
 
 

@@ -75,7 +75,7 @@ class ParsedResult(msgspec.Struct, frozen=True, gc=False):
     native: JsonObject | None = None
     """The provider's own form, where it is well formed."""
     rejected: bool | str = False
-    """Whether the call was refused: True by a person, or who did, as in `ToolRejected.source`."""
+    """Whether the call was refused: True by a person, otherwise its `ToolRejected.source`."""
     well_formed: bool = False
     parts: tuple[Part, ...] = ()
     """What it shows besides text, where it is not well formed."""

@@ -56,8 +56,12 @@ class SessionLogs:
     about = About(
         program="Claude Code",
         files="session logs, `.jsonl`",
-        failures="marked",
         places=("~/.claude/projects/*/*.jsonl",),
+        failures="marked; denials are rejections",
+        kept="sub-agents, what was rewound, compactions, large results in `tool-results/`",
+        lost="notices, snapshots, what the program keeps of its requests",
+        tried="2.1.332",
+        on="2026-11-28",
     )
 
     def looks_like(self, value: object, unit: Unit) -> bool:

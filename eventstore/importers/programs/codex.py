@@ -68,8 +68,12 @@ class CodexRollouts:
     about = About(
         program="Codex CLI",
         files="rollouts, `.jsonl`",
-        failures="exit codes, text",
         places=("~/.codex/sessions/*/*/*/rollout-*.jsonl",),
+        failures="events, exit codes, text; what was declined is a rejection",
+        kept="sub-agents, turns that were rolled back, compactions",
+        lost="searches that ran at the provider, token counts",
+        tried="0.171.0",
+        on="2026-11-28",
     )
 
     def looks_like(self, value: object, unit: Unit) -> bool:

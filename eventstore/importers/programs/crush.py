@@ -40,12 +40,12 @@ class CrushSessions:
     about = About(
         program="Crush",
         files="its database, `crush.db`",
-        places=("~/**/.crush/crush.db", "{data}/crush/crush.db"),
         failures="marked, exit codes",
         times="of messages, in whole seconds",
-        kept="which call started a sub-agent; commands that a person ran",
         lost="thinking, files and their versions",
         tried="the tables of August 2026",
+        places=("~/*/.crush/crush.db", "~/*/*/.crush/crush.db", "{data}/crush/crush.db"),
+        kept="which call started a sub-agent; summaries; commands that a person ran",
         on="2026-11-28",
     )
 

@@ -1,6 +1,6 @@
-"""Denials in session logs of Claude Code: who refused a call, by the marks of its record.
+"""Denials in session logs of Claude Code: what refused a call, by the marks of its record.
 
-1. `toolDenialKind` says how a call was denied, `permissionDecision.source` who decided.
+1. `toolDenialKind` says how a call was denied, `permissionDecision.source` what decided.
 2. A call that ran before it was denied (`toolDenialAfterRun`), or that was interrupted, is none: it
    may have taken effect, and failed.
 3. Older versions have no marks: the beginning of the result says it.
@@ -22,10 +22,10 @@ _KINDS: Final = {
     "automode-unavailable": "gate",
     "automode-parsing-error": "gate",
 }
-"""Who refuses, by the kind of a denial; `interrupted` and `cancelled` are none."""
+"""What refuses, by the kind of a denial; `interrupted` and `cancelled` are none."""
 
 _SOURCES: Final = {"hook": "hook", "config": "rule"}
-"""Who decided, where the record says more than the kind: with nobody there, the settings do."""
+"""What decided, where the record says more than the kind: the settings, without a person there."""
 
 _HOOK: Final = re.compile(r"\APreToolUse:\S{1,200} hook error:")
 _RULE: Final = re.compile(
@@ -34,13 +34,13 @@ _RULE: Final = re.compile(
 
 
 class Denials:
-    """The denied calls of a conversation: as a test, it answers who refused the call of a block."""
+    """The denied calls of a conversation: as a test, it answers what refused the call of a block."""
 
     def __init__(self) -> None:
         self._by_call: dict[str, str] = {}
 
     def add(self, record: JsonObject) -> None:
-        """Note who refused the calls whose results a record has, if its marks say so."""
+        """Note what refused the calls whose results a record has, if its marks say so."""
         if (who := _refuser(record)) is None:
             return
         for block in objects(member(record, "message"), "content"):
@@ -48,7 +48,7 @@ class Denials:
                 self._by_call[text(block, "tool_use_id")] = who
 
     def __call__(self, result: Any) -> bool | str:
-        """Return who refused the call of a `tool_result` block; False where nobody did."""
+        """Return what refused the call of a `tool_result` block, as in `ToolRejected.source`; or False."""
         if not is_json_object(result) or result.get("is_error") is not True:
             return False
         marked = self._by_call.get(text(result, "tool_use_id"))
@@ -58,7 +58,7 @@ class Denials:
 
 
 def _refuser(record: JsonObject) -> str | None:
-    """Return who refused, empty text where nobody did; None where the record has no mark."""
+    """Return what refused, empty text where nothing did; None where the record has no mark."""
     kind, decision = record.get("toolDenialKind"), member(record, "permissionDecision")
     if kind is None and decision.get("decision") != "reject":
         return None

@@ -43,8 +43,12 @@ class GeminiSessions:
     about = About(
         program="Gemini CLI",
         files="sessions, `.json` and `.jsonl`",
-        failures="marked",
         places=("~/.gemini/tmp/*/chats/session-*.json", "~/.gemini/tmp/*/chats/session-*.jsonl"),
+        failures="marked, exit codes",
+        kept="what was taken back",
+        lost="thinking, notices",
+        tried="0.61.0",
+        on="2026-11-28",
     )
 
     def looks_like(self, value: object, unit: Unit) -> bool:

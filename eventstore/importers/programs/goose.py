@@ -29,7 +29,7 @@ _REFUSALS: Final = {
     "This tool call was blocked by a safety inspector": "gate",
     "Let the user know the tool call was skipped": "rule",
 }
-"""The beginnings of what a refused call is answered with, and who refuses."""
+"""The beginnings of what a refused call is answered with, and what refuses."""
 
 
 class GooseSessions:
@@ -76,9 +76,9 @@ class GooseDatabase:
         files="its database, `sessions.db`",
         places=("{data}/goose/sessions/sessions.db",),
         failures="marked",
-        kept="which session started a sub-agent",
         lost="thinking, notices",
         tried="the tables of version 5 to 15",
+        kept="which session started a sub-agent; compactions",
         on="2026-11-28",
     )
 

@@ -34,6 +34,10 @@ class MiniSweAgentRuns:
         program="mini-swe-agent",
         files="`.traj.json`",
         failures="exit codes",
+        kept="how the run ended",
+        lost="costs",
+        tried="2.4.6",
+        on="2026-11-28",
     )
 
     def looks_like(self, value: object, unit: Unit) -> bool:

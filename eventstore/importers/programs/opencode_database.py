@@ -26,12 +26,12 @@ class OpenCodeDatabase:
     about = About(
         program="OpenCode",
         files="its database, `opencode.db`",
-        places=("{data}/opencode/opencode.db",),
         failures="marked, exit codes",
         times="yes, with durations",
-        kept="which call started a sub-agent; what was reverted, as a conversation of its own",
         lost="thinking, snapshots and patches",
         tried="1.18.33",
+        kept="which call started a sub-agent; compactions; what was reverted",
+        places=("{data}/opencode/opencode*.db",),
         on="2026-11-28",
     )
 

@@ -29,6 +29,10 @@ class OpenHandsEvents:
         program="OpenHands",
         files="events of V0 and V1, folders of them, `output.jsonl`",
         failures="marked, exit codes",
+        kept="condensations",
+        lost="states of the agent",
+        tried="SDK 1.58",
+        on="2026-11-28",
     )
 
     def looks_like(self, value: object, unit: Unit) -> bool:

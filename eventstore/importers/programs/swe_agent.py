@@ -34,6 +34,7 @@ class SweAgentTrajectories:
         files="`.traj`",
         failures="text",
         times="none",
+        lost="states of the environment",
     )
 
     def looks_like(self, value: object, unit: Unit) -> bool:

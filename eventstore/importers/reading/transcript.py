@@ -27,7 +27,7 @@ class Transcript(msgspec.Struct):
     of the messages read so far, in microseconds since 1970 UTC. A result whose text matches
     `error_pattern` is a failure. The transcript of a sub-agent names the conversation and the call
     that started it. `part_id` names what may be one part of several, where the log has another part
-    under the id itself. `is_rejection` says who refused the call of a result, where the file has
+    under the id itself. `is_rejection` says what refused the call of a result, where the file has
     marks of its own for it; otherwise `is_refusal` does. `full_text` gives the whole of a result
     that stands cut in its message.
 

@@ -48,6 +48,7 @@ class LangfuseTraces:
         program="Langfuse",
         files="traces with observations",
         failures="level `ERROR`",
+        lost="scores, observations that are no request and no run of a tool",
     )
 
     def looks_like(self, value: object, unit: Unit) -> bool:

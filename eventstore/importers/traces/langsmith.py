@@ -21,7 +21,7 @@ from eventstore.providers.model import ParsedItem
 _NAMES = ("thread_id", "session_id", "conversation_id")
 """Members of a run's metadata that name a thread, as LangSmith knows them."""
 _PAUSES = ("GraphInterrupt(", "GraphBubbleUp(", "NodeInterrupt(")
-"""The beginnings of errors by which a tool of LangGraph waits for somebody."""
+"""The beginnings of errors by which a tool of LangGraph waits for an answer."""
 
 
 class LangSmithRuns:

@@ -52,8 +52,9 @@ class OpenTelemetrySpans:
     name = "otlp"
     about = About(
         program="OpenTelemetry, GenAI and OpenInference spans",
-        files="OTLP JSON, Tempo, Jaeger, the console's exporter",
         failures="status, `error.type`",
+        files="OTLP JSON, Tempo, Jaeger, the console's exporter, Phoenix",
+        lost="spans that are no request and no run of a tool",
     )
 
     def looks_like(self, value: object, unit: Unit) -> bool:

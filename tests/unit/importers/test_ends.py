@@ -255,7 +255,7 @@ def test_a_denied_call_of_claude_code_is_a_rejection(importer: Importer) -> None
     assert (rejected.source, rejected.reason) == ("rule", "It was not allowed.")
 
 
-def test_what_claude_code_keeps_of_its_requests_is_silent(importer: Importer) -> None:
+def test_records_of_its_requests_that_claude_code_keeps_are_silent(importer: Importer) -> None:
     """Its own records have a `message`, too, which nobody said; unknown ones are named."""
     said = {"type": "user", "message": {"role": "user", "content": "go"}, "uuid": "1"}
     own = ("api-request", "api-request-blob", "api-request-shape", "atis-latch", "tools-used")
@@ -284,7 +284,7 @@ def completed(kind: str, **fields: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("told", "output", "state"),
+    ("mark_event", "output", "state"),
     [
         (completed("CommandExecution", status="failed", exit_code=3), "Output:\nx", "Failed"),
         (completed("CommandExecution", status="completed", exit_code=0), "Error: x", "Completed"),
@@ -304,13 +304,13 @@ def completed(kind: str, **fields: Any) -> dict[str, Any]:
     ],
 )
 def test_the_event_of_a_call_of_codex_tells_its_end(
-    importer: Importer, told: dict[str, Any], output: str, state: str
+    importer: Importer, mark_event: dict[str, Any], output: str, state: str
 ) -> None:
     """A patch or a command that a person declined is rejected; without an event the text tells."""
     tools = importer.lines(
         "rollout.jsonl",
         item("function_call", 1, name="exec_command", arguments="{}", call_id="a"),
-        told,
+        mark_event,
         item("function_call_output", 3, call_id="a", output=output),
     )
     assert states(tools) == [("exec_command", state)]

@@ -74,10 +74,10 @@ def test_the_database_of_opencode_is_read(importer: Importer) -> None:
     ]
 
 
-def test_what_a_person_reverted_in_opencode_is_a_conversation_of_its_own(
+def test_turns_reverted_in_opencode_are_a_conversation_of_their_own(
     importer: Importer,
 ) -> None:
-    """It goes back to a message, or to a part of one."""
+    """A person goes back to a message, or to a part of one."""
     path = importer.folder / "opencode.db"
     messages = [
         ("user", [said("one")]),
@@ -227,7 +227,7 @@ def test_the_database_of_goose_is_read(importer: Importer) -> None:
     assert list(read(path).transcripts())[1].parent_id == "20250102_1"
 
 
-def test_what_goose_has_hidden_from_the_model_is_not_in_the_next_prompt(
+def test_messages_hidden_by_goose_are_not_in_the_next_prompt(
     importer: Importer,
 ) -> None:
     """A compaction hides all that was before, and adds a summary for the model alone."""

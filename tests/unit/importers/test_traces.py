@@ -244,7 +244,7 @@ def test_runs_of_langsmith_are_read(importer: Importer) -> None:
 
 
 def test_runs_of_langsmith_may_stand_in_one_another(importer: Importer) -> None:
-    """So its client gives a run with its children; a run without a thread has its trace's id."""
+    """Its client gives a run with its children so; a run without a thread has its trace's id."""
     root, *inner = logs.langsmith_runs()
     root["extra"] = None
     importer.document("run.json", root | {"child_runs": inner})
