@@ -1,7 +1,7 @@
 """SQLite databases that hold conversations, read by the first form that knows their tables.
 
-1. A database is opened to be read, beside a program that writes it. What a writer keeps in a `-wal` file
-   beside the database is read, too.
+1. A database is opened to be read, beside a program that writes it. What the program keeps in a
+   `-wal` file beside the database is read, too.
 2. Where there is no such file, none is made: SQLite would leave one behind.
 3. Of a database in WAL all is read as it is at the beginning, whatever is written meanwhile.
 """

@@ -22,7 +22,7 @@ from eventstore.importers.reading.json_members import member, text
 from eventstore.importers.reading.problems import Problems
 from eventstore.importers.reading.times import time_of
 from eventstore.importers.reading.transcript import Transcript
-from eventstore.providers.model import ParsedCompaction, ParsedMessage
+from eventstore.providers.model import ParsedCall, ParsedCompaction, ParsedMessage
 
 _EXIT = re.compile(
     r"(?:\A|\n)(?:Exit code -?[1-9]\d{0,9}|Command was aborted before completion)"
@@ -98,7 +98,7 @@ def _parts(cell: object, problems: Problems, session: object) -> list[JsonObject
 
 def _add(dialogue: Dialogue, role: str, parts: list[JsonObject], time: int | None) -> None:
     """Add a message, with its results."""
-    calls = []
+    calls: list[ParsedCall] = []
     for part in parts:
         kind, data = text(part, "type"), member(part, "data")
         if kind == "tool_call":

@@ -34,7 +34,7 @@ _RULE: Final = re.compile(
 
 
 class Denials:
-    """The denied calls of a conversation: as a test, it answers what refused the call of a block."""
+    """The denied calls of a conversation, as a test of results: what refused the call of one."""
 
     def __init__(self) -> None:
         self._by_call: dict[str, str] = {}
@@ -48,7 +48,7 @@ class Denials:
                 self._by_call[text(block, "tool_use_id")] = who
 
     def __call__(self, result: Any) -> bool | str:
-        """Return what refused the call of a `tool_result` block, as in `ToolRejected.source`; or False."""
+        """Return what refused the call of a block, as in `ToolRejected.source`, or False."""
         if not is_json_object(result) or result.get("is_error") is not True:
             return False
         marked = self._by_call.get(text(result, "tool_use_id"))

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from support.foreign_logs import codex, item
 from support.importing import Importer, clock, states
+from support.program_files import path_of
 
 from eventstore import RunEnded, ToolRejected
 from eventstore.importers.programs.denials import Denials
@@ -381,3 +382,21 @@ def test_only_a_session_s_own_results_are_followed(
     assert tool.response.result.startswith("<persisted-output>")
     named = [] if problem is None else [f"tool-results/{problem}: only its beginning was imported"]
     assert importer.problems == named
+
+
+@pytest.mark.parametrize(
+    ("name", "counts"),
+    [
+        ("gemini-cli-0.61.0-exit-codes.jsonl", (7, 3, 4, 0)),
+        ("mini-swe-agent-2.4.6-submitted.traj.json", (5, 3, 2, 0)),
+        ("claude-code-2.1.332-denied.jsonl", (2, 1, 0, 1)),
+    ],
+)
+def test_the_calls_of_a_session_end_as_in_its_program(
+    importer: Importer, name: str, counts: tuple[int, ...]
+) -> None:
+    """Sessions in the forms of real programs: all calls, completed, failed and rejected ones."""
+    ends = [tool.status.name for tool in importer.file(path_of(name))]
+    states_of = ("Completed", "Failed", "Rejected")
+    assert (len(ends), *map(ends.count, states_of)) == counts
+    assert importer.problems == []
