@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator, Sequence
-from contextlib import closing
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Final
 
-from eventstore.importers.reading.database_format import DatabaseFormat
+from eventstore.importers.reading.database_format import DatabaseFormat, Tables
 from eventstore.importers.reading.problems import Problems, SourceError
 from eventstore.importers.reading.transcript import Transcript
 
@@ -51,28 +51,11 @@ class Database:
         Raises:
             SourceError: the database is of no known form, damaged, or was changed meanwhile.
         """
-        path = self.path.resolve()
-        in_wal = _is_in_wal(path)
-        is_alone = in_wal and not _wal_of(path).exists()
-        uri = f"{path.as_uri()}?mode=ro" + ("&immutable=1" if is_alone else "")
-        before = path.stat()
-        try:
-            with closing(sqlite3.connect(uri, uri=True, isolation_level=None)) as database:
-                if in_wal:
-                    database.execute("BEGIN")
-                yield from self._format(database).read(database, self._problems)
-        except sqlite3.Error as error:
-            raise SourceError(
-                f"{self.path} is a SQLite database that cannot be read ({error}): copy it again, "
-                "with the -wal file beside it"
-            ) from error
-        if is_alone and _was_changed(path, before):
-            raise SourceError(f"{self.path} was written while it was read: import it again")
+        with opened(self.path) as database:
+            yield from self._format(tables_of(database)).read(database, self._problems)
         self.position = self.size
 
-    def _format(self, database: sqlite3.Connection) -> DatabaseFormat:
-        names = database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
-        tables = {name: _columns(database, name) for (name,) in names.fetchall()}
+    def _format(self, tables: Tables) -> DatabaseFormat:
         found = next((each for each in self._formats if each.looks_like(tables)), None)
         if found is None:
             if any(name.startswith("toolledger_") for name in tables):
@@ -90,6 +73,38 @@ class Database:
                 f"{self.path} is a {what} with the tables {shown}: import a database of {read}"
             )
         return found
+
+
+@contextmanager
+def opened(path: Path) -> Generator[sqlite3.Connection, None, None]:
+    """Give a database as it stands, to which nothing is written.
+
+    Raises:
+        SourceError: it is damaged, or was changed meanwhile.
+    """
+    path = path.resolve()
+    in_wal = _is_in_wal(path)
+    is_alone = in_wal and not _wal_of(path).exists()
+    uri = f"{path.as_uri()}?mode=ro" + ("&immutable=1" if is_alone else "")
+    before = path.stat()
+    try:
+        with closing(sqlite3.connect(uri, uri=True, isolation_level=None)) as database:
+            if in_wal:
+                database.execute("BEGIN")
+            yield database
+    except sqlite3.Error as error:
+        raise SourceError(
+            f"{path} is a SQLite database that cannot be read ({error}): copy it again, "
+            "with the -wal file beside it"
+        ) from error
+    if is_alone and _was_changed(path, before):
+        raise SourceError(f"{path} was written while it was read: import it again")
+
+
+def tables_of(database: sqlite3.Connection) -> Tables:
+    """Return the tables of a database, with the columns of each."""
+    names = database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+    return {name: _columns(database, name) for (name,) in names.fetchall()}
 
 
 def _columns(database: sqlite3.Connection, table: str) -> set[str]:

@@ -16,6 +16,7 @@ from eventstore.importers.programs.codex import CodexRollouts
 from eventstore.importers.programs.continue_cli import ContinueSessions
 from eventstore.importers.programs.copilot_cli import CopilotSessions
 from eventstore.importers.programs.crush import CrushSessions
+from eventstore.importers.programs.droid import DroidSessions
 from eventstore.importers.programs.gemini_cli import GeminiSessions
 from eventstore.importers.programs.goose import GooseDatabase, GooseSessions
 from eventstore.importers.programs.kimi_code import KimiSessions
@@ -46,6 +47,7 @@ KNOWN_FORMATS: Final[tuple[KnownFormat, ...]] = (
     ContinueSessions(),
     ClineTasks(),
     ClineSessions(),
+    DroidSessions(),
     PiSessions(),
     OpenHandsEvents(),
     SweAgentTrajectories(),
@@ -71,6 +73,11 @@ DATABASE_FORMATS: Final[tuple[DatabaseFormat, ...]] = (
     CrushSessions(),
 )
 """The forms of SQLite databases, in the order in which they are asked."""
+
+
+def programs_read() -> tuple[str, ...]:
+    """Return the programs whose files are read, each once, in the order of the formats."""
+    return tuple(dict.fromkeys(each.program for each in about_formats().values()))
 
 
 def about_formats() -> dict[str, About]:

@@ -75,19 +75,22 @@ class ImportSource(msgspec.Struct, frozen=True, kw_only=True):
 class Imported(msgspec.Struct):
     """What an import did.
 
-    `added` messages, as so many `events`; `skipped` ones were there already. `findings` say what
-    was wrong in those added; their `item` is the message's number, from 0.
+    `added` messages, as so many `events`; `skipped` ones were there already, and `silent` ones gave
+    no event. `calls` were made by the messages, also by those that were there. `findings` say what
+    was wrong in the new ones; their `item` is the message's number, from 0.
     """
 
     added: int = 0
     skipped: int = 0
     events: int = 0
     findings: list[Finding] = []
+    silent: int = 0
+    calls: int = 0
 
     @property
     def messages(self) -> int:
         """How many messages were read."""
-        return self.added + self.skipped
+        return self.added + self.skipped + self.silent
 
 
 class Import:
@@ -118,7 +121,7 @@ class Import:
         reader = HistoryReader(provider, *tests, source.error_pattern, source.full_text)
         read = map(reader.read, listed(messages, list_key(provider)))
         batches = in_batches(read, sizes)
-        for batch in in_own_form(batches, provider, sizes.max_unjudged_messages):
+        for batch in in_own_form(batches, provider, sizes):
             self._append(batch)
         return self.done
 
@@ -140,7 +143,9 @@ class Import:
         done, first = self.done, self.done.messages + known
         done.findings += (msgspec.structs.replace(f, item=first + f.item) for f in new.findings)
         done.skipped += known
-        done.added += len(batch) - known
+        done.added += new.messages
+        done.silent += len(batch) - known - new.messages
+        done.calls += sum(message.calls for message in batch)
         done.events += len(written)
         self._last = LastKnown(written[-1].version, batch[-1].stem) if written else last
         self._message_id = last_message_id(batch, self._message_id)

@@ -33,10 +33,9 @@ class AtifTrajectories:
         files="`trajectory.json`",
         failures="text",
         times="where the file has them",
-        kept="sub-agents inside of a trajectory",
-        lost="metrics",
-        tried="ATIF 1.8",
-        on="2026-11-28",
+        kept="embedded sub-agents, parts that continue",
+        lost="reasoning, metrics, logprobs",
+        tried="1.8",
     )
 
     def looks_like(self, value: object, unit: Unit) -> bool:

@@ -12,10 +12,17 @@ from collections.abc import Iterable, Iterator
 from typing import Final, TypeGuard
 
 from eventstore.domain.json_types import JsonObject, JsonValue, is_json_object
-from eventstore.importers.reading.about import About
+from eventstore.importers.reading.about import About, Listing
 from eventstore.importers.reading.dialogue import Dialogue, call_of
 from eventstore.importers.reading.file_format import FileContent, Unit
-from eventstore.importers.reading.json_members import items, member, objects, text, text_of
+from eventstore.importers.reading.json_members import (
+    items,
+    member,
+    objects,
+    parts_as_text,
+    text,
+    text_of,
+)
 from eventstore.importers.reading.times import time_of
 from eventstore.importers.reading.transcript import Transcript
 from eventstore.providers.model import ParsedCall
@@ -46,6 +53,9 @@ _PLACES: Final = (
 )
 
 
+_LISTING: Final = Listing(call=r'"type":\s{0,9}"tool_use",\s{0,99}"id":\s{0,9}"([^"\\]{1,200})"')
+
+
 class ClineTasks:
     """The file format of the editors: a list of messages."""
 
@@ -55,6 +65,7 @@ class ClineTasks:
         files="tasks of the editors, `api_conversation_history.json`",
         failures="marked, text",
         places=_PLACES,
+        listing=_LISTING,
         lost="thinking, calls that stand as XML in the text",
         tried="2026-04",
         on="2026-11-28",
@@ -87,6 +98,7 @@ class ClineSessions:
         files="sessions, `.messages.json`",
         failures="marked",
         places=("~/.cline/data/sessions/*/*.messages.json",),
+        listing=_LISTING,
         lost="thinking",
         tried="3.0.65",
         on="2026-11-28",
@@ -148,8 +160,8 @@ def _blocks(message: JsonObject) -> list[JsonObject]:
     return objects(message, "content")
 
 
-def _texts(blocks: Iterable[JsonObject]) -> JsonValue:
-    return [block for block in blocks if block.get("type") in ("text", "image", "file")]
+def _texts(blocks: Iterable[JsonObject]) -> str:
+    return parts_as_text(each for each in blocks if each.get("type") in ("text", "image", "file"))
 
 
 def _call(block: JsonObject) -> ParsedCall:

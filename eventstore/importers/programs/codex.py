@@ -17,7 +17,7 @@ from eventstore.domain.json_types import JsonObject, JsonValue, is_json_object
 from eventstore.domain.messages import Opaque
 from eventstore.importers.programs.codex_copies import CopiedTurns, rollout_of, shared
 from eventstore.importers.programs.codex_ends import Ends
-from eventstore.importers.reading.about import About
+from eventstore.importers.reading.about import About, Listing
 from eventstore.importers.reading.dialogue import Dialogue, call_of, spoken
 from eventstore.importers.reading.file_format import FileContent, Unit
 from eventstore.importers.reading.json_lines import TextFile
@@ -68,12 +68,21 @@ class CodexRollouts:
     about = About(
         program="Codex CLI",
         files="rollouts, `.jsonl`",
-        places=("~/.codex/sessions/*/*/*/rollout-*.jsonl",),
-        failures="events, exit codes, text; what was declined is a rejection",
-        kept="sub-agents, turns that were rolled back, compactions",
-        lost="searches that ran at the provider, token counts",
+        failures="events, exit codes, text",
+        places=(
+            "$CODEX_HOME/sessions/*/*/*/rollout-*.jsonl",
+            "$CODEX_HOME/archived_sessions/rollout-*.jsonl",
+            "~/.codex/sessions/*/*/*/rollout-*.jsonl",
+            "~/.codex/archived_sessions/rollout-*.jsonl",
+        ),
+        listing=Listing(
+            call=r'"call_id": ?"([^"\\]{1,200})"',
+            id=r'\A\{[^\n]{0,200}"payload": ?\{"id": ?"([\w-]{1,100})"',
+            parent=r'\A[^\n]{0,4000}"parent_thread_id": ?"([\w-]{1,100})"',
+        ),
+        kept="compactions, rolled-back turns, forks and sub-agents under their parent, durations",
+        lost="reasoning, token counts, searches at the provider",
         tried="0.171.0",
-        on="2026-11-28",
     )
 
     def looks_like(self, value: object, unit: Unit) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from eventstore.domain.failure import ErrorKind, Failure
 from eventstore.domain.json_types import JsonObject, JsonValue, is_json_object
-from eventstore.importers.reading.about import About
+from eventstore.importers.reading.about import About, Listing
 from eventstore.importers.reading.dialogue import Dialogue, call_of
 from eventstore.importers.reading.file_format import FileContent, Unit
 from eventstore.importers.reading.json_members import member, objects, text, text_of
@@ -34,8 +34,10 @@ class MiniSweAgentRuns:
         program="mini-swe-agent",
         files="`.traj.json`",
         failures="exit codes",
-        kept="how the run ended",
-        lost="costs",
+        places=("$MSWEA_GLOBAL_CONFIG_DIR/*.traj.json", "{config}/mini-swe-agent/*.traj.json"),
+        listing=Listing(call=r'"type":\s{0,9}"function(?:_call)?"'),
+        kept="commands in text as calls of `bash`",
+        lost="costs, settings, the patch",
         tried="2.4.6",
         on="2026-11-28",
     )

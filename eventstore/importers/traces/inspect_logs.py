@@ -30,10 +30,9 @@ class InspectLogs:
         program="inspect_ai",
         files="`.eval`, and logs as `.json`",
         failures="marked",
-        kept="durations, attachments",
-        lost="scores, events beside messages and calls",
+        kept="every sample and epoch as a conversation, durations",
+        lost="scores, events of stores and sandboxes, usage",
         tried="0.3.285",
-        on="2026-11-28",
     )
 
     def looks_like(self, value: object, unit: Unit) -> bool:

@@ -52,9 +52,10 @@ class OpenTelemetrySpans:
     name = "otlp"
     about = About(
         program="OpenTelemetry, GenAI and OpenInference spans",
-        failures="status, `error.type`",
         files="OTLP JSON, Tempo, Jaeger, the console's exporter, Phoenix",
-        lost="spans that are no request and no run of a tool",
+        failures="status, `error.type`",
+        kept="durations, calls that are spans alone",
+        lost="spans of other kinds, usage, events without messages",
     )
 
     def looks_like(self, value: object, unit: Unit) -> bool:

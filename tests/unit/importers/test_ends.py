@@ -268,7 +268,7 @@ def test_records_of_its_requests_that_claude_code_keeps_are_silent(importer: Imp
     assert importer.problems == []
     odd = {"type": "odd", "sessionId": "t", "message": {}}
     importer.lines("t.jsonl", {**said, "uuid": "2", "sessionId": "t"}, odd)
-    assert importer.problems == ["line 2: an odd record, whose message is not known"]
+    assert importer.problems == ["line 2: a record of type odd, whose message is not known"]
 
 
 # Codex CLI

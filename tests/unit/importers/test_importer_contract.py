@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from support import foreign_logs as logs
 from support.program_databases import goose_request, goose_response
-from support.program_files import PI, values_of
+from support.program_files import DROID, DROID_STREAM, PI, values_of
 from support.tiers import rounds
 
 from eventstore import EventStore
@@ -124,6 +124,13 @@ class TestPi(BuiltIn):
 
     file_format = named("pi")
     files = ((PI, {"s": 6}),)
+
+
+class TestDroid(BuiltIn):
+    """Sessions of Factory Droid, and its stream."""
+
+    file_format = named("droid")
+    files = ((DROID, {"s": 4}), (DROID_STREAM, {"s": 7}))
 
 
 class TestOpenHands(BuiltIn):
