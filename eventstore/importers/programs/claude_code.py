@@ -18,6 +18,8 @@ from eventstore.domain.fingerprint import content_id
 from eventstore.domain.finish_reasons import ending_of
 from eventstore.domain.json_types import JsonObject, is_json_list, is_json_object
 from eventstore.importers.programs.claude_code_paths import SessionPath, place_of, told_on
+from eventstore.importers.programs.denials import Denials
+from eventstore.importers.programs.persisted_outputs import PersistedOutputs, session_folder
 from eventstore.importers.programs.qwen_code import is_record as is_record_of_qwen
 from eventstore.importers.reading.about import About, Listing
 from eventstore.importers.reading.file_format import FileContent, Unit
@@ -56,7 +58,7 @@ class SessionLogs:
     about = About(
         program="Claude Code",
         files="session logs, `.jsonl`",
-        failures="marked",
+        failures="marked; denials are rejections",
         places=("$CLAUDE_CONFIG_DIR/projects/*/*.jsonl", "~/.claude/projects/*/*.jsonl"),
         listing=Listing(
             call=r'"type": ?"tool_use"(?:, ?"id": ?"([^"\\]{1,200})")?',
@@ -74,7 +76,7 @@ class SessionLogs:
                 "sessions-index.json",
             ),
         ),
-        kept="thinking, images, compactions, abandoned branches, sub-agents under their call",
+        kept="thinking, images, compactions, abandoned branches, sub-agents, large results",
         lost="token counts, models, hooks, titles, snapshots of files",
         tried="2.1.332",
         on="2026-11-28",
@@ -89,7 +91,10 @@ class SessionLogs:
         log = SessionLog(content.problems)
         log.extend(content.values)
         caller = None if content.path is None else _caller(content.path)
-        yield from log.transcripts(content.file_stem, content.name, caller)
+        outputs = PersistedOutputs(session_folder(content.path), content.problems)
+        for transcript in log.transcripts(content.file_stem, content.name, caller):
+            transcript.full_text = outputs
+            yield transcript
 
 
 class _Chain:
@@ -103,6 +108,7 @@ class _Chain:
         self.times: list[int | None] = []
         self.blocks: dict[str, set[bytes]] = {}  # message id to digests of its blocks so far
         self.side_chains = 0
+        self.denials = Denials()
         self.path = SessionPath()
         self.copied = 0
         self.origin: str | None = None
@@ -117,6 +123,7 @@ class _Chain:
         self.path.add(record, len(self.messages))
         self.messages.append(message)
         self.times.append(time_of(record.get("timestamp")))
+        self.denials.add(record)
 
     def transcripts(self, conversation_id: str) -> Iterator[Transcript]:
         """Yield the conversation, and the branches of it that were abandoned."""
@@ -130,6 +137,7 @@ class _Chain:
                 told,
                 None if self.parent else self.origin,
                 times=times,
+                is_rejection=self.denials,
                 copied=len(told_on(repeated, self.messages, self.times)[0]),
                 may_repeat=True,
             )

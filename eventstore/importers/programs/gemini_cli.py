@@ -7,6 +7,7 @@ compressed continues with its summary.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import TypeAlias
 
@@ -25,6 +26,13 @@ from eventstore.importers.reading.json_members import member, objects, text, tex
 from eventstore.importers.reading.times import time_of
 from eventstore.importers.reading.transcript import Transcript
 
+_EXIT_CODE = re.compile(
+    r"^Exit Code: (-?\d+)(?:\n(?:Signal|Background PIDs|Process Group PGID): [^\n]*)*"
+    r"(?:\n</untrusted_context>)?\s*\Z",
+    re.MULTILINE,
+)
+"""What the shell's tool says below the output of a command, which may have the like in it."""
+
 _TYPES = ("user", "gemini", "info", "error", "warning")
 
 
@@ -35,7 +43,7 @@ class GeminiSessions:
     about = About(
         program="Gemini CLI",
         files="sessions, `.json` and `.jsonl`",
-        failures="marked",
+        failures="marked, exit codes",
         places=(
             "$GEMINI_CLI_HOME/.gemini/tmp/*/chats/session-*.json",
             "$GEMINI_CLI_HOME/.gemini/tmp/*/chats/session-*.jsonl",
@@ -171,14 +179,28 @@ def _answer(dialogue: Dialogue, call: JsonObject) -> None:
     status = call.get("status")
     if status not in ("success", "error", "cancelled"):
         return  # it waits, or runs
+    result = _result(call)
     dialogue.answer(
         text(call, "id"),
-        _result(call) or call.get("resultDisplay"),
+        result or call.get("resultDisplay"),
         time_of(call.get("timestamp")),
         name=text(call, "name"),
-        is_error=status == "error",
+        is_error=status == "error" or _exits_with_failure(call, result),
         rejected=status == "cancelled",
     )
+
+
+def _exits_with_failure(call: JsonObject, result: str) -> bool:
+    """Return whether a call of the shell ended with another exit code than 0, which is `success`.
+
+    `resultDisplay` is the output alone: the code stands after it.
+    """
+    if call.get("name") != "run_shell_command":
+        return False
+    shown = f": {text(call, 'resultDisplay')}\n"
+    start = result.find(shown)
+    code = _EXIT_CODE.search(result, start + len(shown) - 1 if start >= 0 else 0)
+    return code is not None and int(code[1]) != 0
 
 
 def _result(call: JsonObject) -> str:
