@@ -6,7 +6,9 @@ from collections.abc import Callable
 from typing import Final
 
 from eventstore.domain.json_types import JsonObject, JsonValue, is_json_list, is_json_object
+from eventstore.importers.reading.file_format import FileContent
 from eventstore.importers.reading.json_members import member, objects, text
+from eventstore.importers.reading.problems import SourceError
 
 MAX_NAMED_MEMBERS = 5
 """Members of an unknown object that are named."""
@@ -34,6 +36,22 @@ def described(value: object) -> str:
         names = ", ".join(f"{name[:40]!r}" for name in list(value)[:MAX_NAMED_MEMBERS])
         return f"an object with {names}" if names else "an empty object"
     return f"{type(value).__name__} values"
+
+
+def refuse_unread(content: FileContent) -> None:
+    """Refuse a file most of whose values so far could not be read: it is another program's.
+
+    Raises:
+        SourceError: it is one.
+    """
+    unread, taken = content.unread_count, content.taken_count
+    if 2 * unread > taken:
+        first = content.first_unread
+        seen = "" if first is None else f": the first looks like {described(first)}"
+        raise SourceError(
+            f"{unread:,} of {taken:,} {content.unit}s are in a form that is not known{seen}; "
+            "see `toolledger import --help` for the files that are read"
+        )
 
 
 def _is_ui_message(value: JsonObject) -> bool:

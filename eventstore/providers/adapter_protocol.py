@@ -41,6 +41,9 @@ class FormatSignature(msgspec.Struct, frozen=True, kw_only=True):
     """Roles of messages that are results."""
     part_types: tuple[str, ...] = ()
     """Values of `type` of other parts, by which a file is taken for this provider's."""
+    served: frozenset[str] = frozenset()
+    """What else looks like a call or a result, by type or member, and is none to be run: calls of
+    the provider's own servers, and what belongs to another provider's form, too."""
 
 
 class ResponseMembers(msgspec.Struct, frozen=True, kw_only=True):

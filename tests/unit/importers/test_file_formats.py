@@ -100,9 +100,9 @@ def test_a_format_is_one_class() -> None:
 )
 def test_a_fault_is_placed_by_line_or_by_item(unit: Unit, problem: str) -> None:
     """The place is a line number or an item number, as the file has them."""
-    given = content(unit, 5)
+    given = content(unit, 5, MESSAGE)
     for transcript in FORMATS[-1].read(given):
-        assert list(transcript.messages) == []
+        assert list(transcript.messages) == [MESSAGE]
     assert [str(each)[: len(problem)] for each in given.problems.kept] == [problem]
 
 

@@ -1,0 +1,112 @@
+"""Messages that are in a provider's form: whatever else they are, importing them would lose calls.
+
+1. No call and no result stands in a message's content that the form does not read.
+2. Beside the content, there are no more of them than were read in the message.
+3. Most messages have what messages of the form have: content, or a call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from eventstore.domain.json_types import JsonObject
+from eventstore.importers.foreign_shapes import described
+from eventstore.importers.reading.problems import SourceError
+from eventstore.importers.unread_calls import is_in_form, providers_that_read, unread_in
+from eventstore.providers.detection import ForeignForm
+from eventstore.providers.parsing import parse
+
+_REMEDY = "see `toolledger import --help` for the files that are read"
+
+
+class Judge:
+    """Judges the messages of one conversation, one after the other."""
+
+    def __init__(self, provider: str) -> None:
+        self._provider = provider
+        self._count = self._others = 0
+        self._first_other: JsonObject = {}
+
+    def take(self, message: JsonObject) -> None:
+        """Take the next message.
+
+        Raises:
+            SourceError: it holds a call or a result that would be lost.
+        """
+        what = _lost_call(message, self._provider)
+        if what is not None:
+            raise SourceError(
+                f"messages[{self._count}] has {what!r}, which is not read in messages of "
+                f"{self._provider}: {_REMEDY}"
+            )
+        self._count += 1
+        if not is_in_form(message, self._provider):
+            self._others += 1
+            self._first_other = self._first_other or message
+
+    def finish(self) -> None:
+        """Judge the messages so far as a whole.
+
+        Raises:
+            SourceError: most of them are in another form.
+        """
+        if 2 * self._others > self._count:
+            raise SourceError(
+                f"{self._others:,} of {self._count:,} messages are in no form of {self._provider}: "
+                f"the first looks like {described(self._first_other)}; {_REMEDY}"
+            )
+
+
+def in_form(
+    known: list[JsonObject], later: Iterable[JsonObject], provider: str
+) -> Iterator[JsonObject]:
+    """Yield messages that are in the form of `provider`; `known` ones are judged before the second.
+
+    Raises:
+        ForeignForm: they are in the form of another provider.
+        SourceError: calls or results would be lost.
+    """
+    judge = Judge(provider)
+    fault = _fault_of(known, judge)
+    if fault is not None:
+        yield from known[:1]  # a refusal of this conversation alone, not of the file
+        raise _advised(fault, known, provider)
+    yield from known
+    for message in later:
+        judge.take(message)
+        yield message
+    judge.finish()
+
+
+def _fault_of(messages: list[JsonObject], judge: Judge) -> SourceError | None:
+    try:
+        for message in messages:
+            judge.take(message)
+        judge.finish()
+    except SourceError as error:
+        return error
+    return None
+
+
+def _advised(fault: SourceError, messages: list[JsonObject], provider: str) -> ValueError:
+    """Return why messages are refused, with the providers as whose all of them can be read."""
+    found = next((what for each in messages if (what := _lost_call(each, provider))), "")
+    others = (name for name in providers_that_read(found) if name != provider)
+    whose = [name for name in others if _fault_of(messages, Judge(name)) is None]
+    if not whose:
+        return fault
+    return ForeignForm(f"messages have {found!r}, which {provider} does not", tuple(whose))
+
+
+def _lost_call(message: JsonObject, provider: str) -> str | None:
+    """Return what names a call or a result in a message that would be lost."""
+    beside: list[str] = []
+    for unread in unread_in(message, provider):
+        if unread.in_content:
+            return unread.what
+        beside.append(unread.what)
+    if not beside:
+        return None
+    items = parse([message], provider)
+    read = sum(len(getattr(item, "calls", ())) or not hasattr(item, "calls") for item in items)
+    return beside[0] if len(beside) > read else None
