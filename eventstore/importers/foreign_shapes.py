@@ -54,12 +54,6 @@ def refuse_unread(content: FileContent) -> None:
         )
 
 
-def _is_ui_message(value: JsonObject) -> bool:
-    parts = [text(part, "type") for part in objects(value, "parts")]
-    tools = any(kind.startswith("tool-") or kind == "dynamic-tool" for kind in parts)
-    return "role" in value and (tools or "step-start" in parts)
-
-
 _SHAPES: Final[dict[str, Callable[[JsonObject], bool]]] = {
     "an export of toolledger (`toolledger restore` reads it)": lambda value: (
         {"conversation_id", "version", "tag", "event"} <= value.keys()
@@ -69,9 +63,6 @@ _SHAPES: Final[dict[str, Callable[[JsonObject], bool]]] = {
     ),
     "a data set of ShareGPT's form": lambda value: any(
         "from" in each and "value" in each for each in objects(value, "conversations")
-    ),
-    "messages of the AI SDK's user interface": lambda value: (
-        _is_ui_message(value) or any(map(_is_ui_message, objects(value, "messages")))
     ),
     "messages of a thread of OpenAI's Assistants": lambda value: text(value, "object").startswith(
         "thread."

@@ -98,8 +98,10 @@ def is_in_form(message: JsonObject, provider: str) -> bool:
     """Return whether a message has what messages of `provider` have: content, or a call."""
     read = _read_by(provider)
     content = "parts" if adapter_of(provider).list_key == "contents" else "content"
-    return content in message or message.get("type") in read.types or not read.members.isdisjoint(
-        message
+    return (
+        content in message
+        or _kind_of(message) in read.types
+        or not read.members.isdisjoint(message)
     )
 
 
@@ -123,7 +125,7 @@ def _found(
         for each in value:
             yield from _found(each, read, depth, in_content=in_content)
     elif is_json_object(value):
-        kind = next((kind for key in _KINDS if isinstance(kind := value.get(key), str)), None)
+        kind = _kind_of(value)
         if kind in read.types:
             return
         if kind is not None and _is_named(kind):
@@ -134,9 +136,7 @@ def _found(
             yield from _inside(value, read, depth, in_content=in_content)
 
 
-def _inside(
-    value: JsonObject, read: _Read, depth: int, *, in_content: bool
-) -> Iterator[Unread]:
+def _inside(value: JsonObject, read: _Read, depth: int, *, in_content: bool) -> Iterator[Unread]:
     for key, inner in value.items():
         if key in read.members or key in _ASIDE or not inner or not isinstance(inner, dict | list):
             continue
@@ -146,6 +146,10 @@ def _inside(
         elif holds_objects and depth < _MAX_DEPTH:
             inside = in_content or key in _CONTENTS
             yield from _found(inner, read, depth + 1, in_content=inside)
+
+
+def _kind_of(value: JsonObject) -> str | None:
+    return next((kind for key in _KINDS if isinstance(kind := value.get(key), str)), None)
 
 
 def _is_named(name: str) -> bool:

@@ -169,7 +169,6 @@ def test_times_beside_messages_are_kept(importer: Importer) -> None:
         ({"conversation_id": "c", "version": 1, "tag": "message", "event": {}}, "of toolledger"),
         ({"id": "1", "run_type": "tool", "trace_id": "t"}, "runs of LangSmith"),
         ({"conversations": [{"from": "human", "value": "hi"}]}, "of ShareGPT's form"),
-        ({"role": "assistant", "parts": [{"type": "tool-find"}]}, "the AI SDK's user interface"),
         ({"object": "thread.message", "role": "user"}, "a thread of OpenAI's Assistants"),
         ({"mapping": {}, "current_node": "1"}, "exported from ChatGPT"),
         ({"chat_messages": []}, "exported from Claude.ai"),
