@@ -12,6 +12,7 @@ from typing import Final
 from eventstore.domain.json_types import JsonObject, JsonValue, is_json_list
 from eventstore.importers.frameworks.saved_messages import (
     SavedMessages,
+    end_call,
     media_shown,
     role_of,
     time_of_message,
@@ -95,7 +96,7 @@ def _flush(dialogue: Dialogue, said: list[str], steps: list[JsonObject], time: i
     dialogue.reply("\n".join(filter(None, said)), [_call(each) for each in steps], time)
     for invocation in steps:
         if (end := _end_of(invocation)) is not None:
-            dialogue.add(end, time)
+            end_call(dialogue, end, time)
     said.clear()
     steps.clear()
 
@@ -195,7 +196,7 @@ class ModelMessages(SavedMessages):
         elif words:
             dialogue.say(role, words, time)
         for end in ends:
-            dialogue.add(end, time)
+            end_call(dialogue, end, time)
 
 
 def _parts(content: JsonValue) -> Iterator[JsonObject]:

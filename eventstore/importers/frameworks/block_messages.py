@@ -10,6 +10,7 @@ from eventstore.domain.json_types import JsonObject, JsonValue, is_json_list
 from eventstore.importers.frameworks.saved_messages import (
     ANY,
     SavedMessages,
+    end_call,
     media_shown,
     role_of,
     time_of_message,
@@ -105,15 +106,11 @@ class BlockMessages(SavedMessages):
             dialogue.answer(answered, words, time)
             return
         if role in _MODELS or pieces.calls:
-            known = (call.id is not None and dialogue.has_call(call.id) for call in pieces.calls)
-            calls = [
-                call for call, is_known in zip(pieces.calls, known, strict=True) if not is_known
-            ]
-            dialogue.reply(words, calls, time)
+            dialogue.reply(words, pieces.calls, time)
         elif words or not pieces.ends:
             dialogue.say(role, words, time)
         for end in pieces.ends:
-            dialogue.add(end, time)
+            end_call(dialogue, end, time)
 
     def _take(self, block: JsonObject, pieces: _Pieces) -> None:
         """Sort what a block holds into pieces."""
@@ -129,10 +126,9 @@ class BlockMessages(SavedMessages):
             if held.get("approved") is False:
                 pieces.ends.append(self._end(member(held, "function_call"), denied=True))
         elif kind not in shape.silent:
-            shown = words if isinstance(words, str) else None
-            pieces.words.append(
-                media_shown(block, kind, self.about.program) if shown is None else shown
-            )
+            is_text = isinstance(words, str)
+            shown = words if is_text else media_shown(block, kind, self.about.program)
+            pieces.words.append(str(shown))
 
     def _call(self, held: JsonObject, kind: str) -> ParsedCall:
         shape = self._shape

@@ -66,23 +66,27 @@ class AgentItems(SavedMessages):
         return super().belongs(value) or text(value, "type") in _SILENT | _RESULTS | _CALLS.keys()
 
     def held_in(self, value: JsonObject) -> Iterator[tuple[str, list[Any]]]:
-        """Yield the items of a saved run."""
+        """Yield the items of a saved run; a call that waits for an approval may stand there twice."""
         if "$schemaVersion" in value and is_json_list(value.get("generatedItems")):
-            said = [member(item, "rawItem") for item in objects(value, "generatedItems")]
+            items = objects(value, "generatedItems")
+            asked = [each for each in items if each.get("type") == "tool_approval_item"]
+            said = [member(each, "rawItem") for each in items if each not in asked]
+            made = {text(each, "callId") for each in said if text(each, "type") in _CALLS}
+            waiting = (member(each, "rawItem") for each in asked)
+            said += [each for each in waiting if text(each, "callId") not in made]
             given: JsonValue = value.get("originalInput")
             opening = given if is_json_list(given) else [{"role": "user", "content": given}]
             yield "", [*opening, *said]
 
     def add(self, dialogue: Dialogue, message: JsonObject) -> None:
-        """Add an item; a call that waits for an approval stands there twice."""
+        """Add an item."""
         kind, time = text(message, "type"), time_of_message(message)
         call_id = text(message, "callId", "id")
         if kind in _CALLS:
             arguments, tool = _CALLS[kind]
-            if not dialogue.has_call(call_id):
-                given: JsonValue = message.get(arguments, message.get("actions"))
-                called = call_of(call_id, text(message, "name") or tool, given)
-                dialogue.reply_piece("", [called], time)
+            given: JsonValue = message.get(arguments, message.get("actions"))
+            called = call_of(call_id, text(message, "name") or tool, given)
+            dialogue.reply_piece("", [called], time)
         elif kind in _RESULTS:
             said = _said(message)
             dialogue.answer(

@@ -20,6 +20,7 @@ from eventstore.importers.reading.problems import SourceError
 from eventstore.importers.reading.times import time_of
 from eventstore.importers.reading.transcript import Transcript
 from eventstore.importers.unread_calls import call_in
+from eventstore.providers.model import ParsedResult
 
 ANY: Final = "*"
 """In a root: every member."""
@@ -135,6 +136,13 @@ def time_of_message(message: JsonObject) -> int | None:
 def role_of(message: JsonObject) -> str:
     """Return the role of a message; some write it as an object with a value."""
     return text(message, "role") or text(member(message, "role"), "value") or "user"
+
+
+def end_call(dialogue: Dialogue, end: ParsedResult, time: int | None) -> None:
+    """Add the end of a call, and the call itself where the messages no longer have it."""
+    dialogue.answer(
+        end.id, end.text, time, name=end.name, is_error=end.is_error, rejected=end.rejected
+    )
 
 
 def media_shown(part: JsonObject, kind: str, program: str) -> str:
