@@ -14,7 +14,7 @@ from eventstore.importers.reading.file_format import FileContent, Unit
 from eventstore.importers.reading.problems import SourceError
 from eventstore.importers.reading.times import time_of
 from eventstore.importers.reading.transcript import Transcript
-from eventstore.importers.unread_calls import call_in
+from eventstore.importers.signs_of_calls import call_in
 from eventstore.providers.detection import LIST_KEYS, likely_provider_of, provider_of
 from eventstore.providers.registry import PROVIDERS, adapter_of
 

@@ -1,8 +1,9 @@
 """Messages that are in a provider's form: whatever else they are, importing them would lose calls.
 
-1. No call and no result stands in a message's content that the form does not read.
-2. Beside the content, there are no more of them than were read in the message.
-3. Most messages have what messages of the form have: content, or a call.
+1. In a message's content stands no call and no result that the form does not know.
+2. Where a message has calls or results, some were read: the form has them at this place.
+3. Beside its content, it has no more unknown ones than were read: they repeat those.
+4. Most messages have what messages of the form have: content, or a call.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ from collections.abc import Iterable, Iterator
 from eventstore.domain.json_types import JsonObject
 from eventstore.importers.foreign_shapes import described
 from eventstore.importers.reading.problems import SourceError
-from eventstore.importers.unread_calls import is_in_form, providers_that_read, unread_in
+from eventstore.importers.signs_of_calls import is_in_form, providers_that_know, signs_in
 from eventstore.providers.detection import ForeignForm
+from eventstore.providers.model import ParsedItem, ParsedMessage
 from eventstore.providers.parsing import parse
 
 _REMEDY = "see `toolledger import --help` for the files that are read"
@@ -91,7 +93,7 @@ def _fault_of(messages: list[JsonObject], judge: Judge) -> SourceError | None:
 def _advised(fault: SourceError, messages: list[JsonObject], provider: str) -> ValueError:
     """Return why messages are refused, with the providers as whose all of them can be read."""
     found = next((what for each in messages if (what := _lost_call(each, provider))), "")
-    others = (name for name in providers_that_read(found) if name != provider)
+    others = (name for name in providers_that_know(found) if name != provider)
     whose = [name for name in others if _fault_of(messages, Judge(name)) is None]
     if not whose:
         return fault
@@ -100,13 +102,17 @@ def _advised(fault: SourceError, messages: list[JsonObject], provider: str) -> V
 
 def _lost_call(message: JsonObject, provider: str) -> str | None:
     """Return what names a call or a result in a message that would be lost."""
-    beside: list[str] = []
-    for unread in unread_in(message, provider):
-        if unread.in_content:
-            return unread.what
-        beside.append(unread.what)
-    if not beside:
+    signs = [*signs_in(message, provider)]
+    unknown = [sign for sign in signs if not sign.is_known]
+    for sign in unknown:
+        if sign.in_content:
+            return sign.what
+    if not signs:
         return None
-    items = parse([message], provider)
-    read = sum(len(getattr(item, "calls", ())) or not hasattr(item, "calls") for item in items)
-    return beside[0] if len(beside) > read else None
+    read = sum(map(_count, parse([message], provider)))
+    return signs[0].what if not read or len(unknown) > read else None
+
+
+def _count(item: ParsedItem) -> int:
+    """Return how many calls and results an item is."""
+    return len(item.calls) if isinstance(item, ParsedMessage) else 1

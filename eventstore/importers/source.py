@@ -171,7 +171,8 @@ class Source:
         found = (_format_of(item, "item") for item in values[:MAX_DETECTED_VALUES])
         file_format = self._format or _most_particular(each for each in found if each)
         if file_format is None:
-            raise self._unknown(values)
+            foreign = (each for each in values[:MAX_DETECTED_VALUES] if foreign_shape(each))
+            raise self._unknown(next(foreign, values))
         return self._read(file_format, iter(enumerate(values, 1)), "item")
 
     def _read(

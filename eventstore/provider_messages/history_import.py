@@ -32,7 +32,7 @@ from eventstore.provider_messages.batches import (
     in_batches,
     in_own_form,
 )
-from eventstore.provider_messages.history_messages import HistoryReader
+from eventstore.provider_messages.history_messages import HistoryMessage, HistoryReader
 from eventstore.provider_messages.new_messages import (
     LastKnown,
     NewEvents,
@@ -66,8 +66,9 @@ class ImportSource(msgspec.Struct, frozen=True, kw_only=True):
 class Imported(msgspec.Struct):
     """What an import did.
 
-    `added` messages, as so many `events`; `skipped` ones were there already. `findings` say what
-    was wrong in those added; their `item` is the message's number, from 0.
+    `added` messages, as so many `events`; `skipped` ones were there already. A message that says
+    nothing is not added. `findings` say what was wrong in those added; their `item` is the
+    message's number, from 0.
     """
 
     added: int = 0
@@ -77,7 +78,7 @@ class Imported(msgspec.Struct):
 
     @property
     def messages(self) -> int:
-        """How many messages were read."""
+        """How many messages were read that say something."""
         return self.added + self.skipped
 
 
@@ -100,6 +101,7 @@ class Import:
         self._sizes = sizes
         self._last = LastKnown()
         self._message_id: str | None = None  # of the last assistant message
+        self._taken = 0
 
     def run(self, messages: Iterable[Any] | JsonObject) -> Imported:
         """Append the messages that the log does not hold yet."""
@@ -119,25 +121,26 @@ class Import:
             known, last = known_messages(batch, state, self._last, self._session)
             new = self._events(batch, known, state, look_up)
             if new.events:
-                check_continues(self._session, state, last, self.done.messages + known)
+                check_continues(self._session, state, last, self._taken + known)
             if new.events and not state.version:
                 self._begin(new)
             return new.identified()
 
         command = Command(self._id, decide, PendingAppend.recorded, exclusive=True)
         written = self._session.run(command)
-        done, first = self.done, self.done.messages + known
+        done, first = self.done, self._taken + known
         done.findings += (msgspec.structs.replace(f, item=first + f.item) for f in new.findings)
         done.skipped += known
-        done.added += len(batch) - known
+        done.added += sum(map(_says_something, batch[known:]))
         done.events += len(written)
+        self._taken += len(batch)
         self._last = LastKnown(written[-1].version, batch[-1].stem) if written else last
         self._message_id = last_message_id(batch, self._message_id)
 
     def _events(
         self, batch: Batch, known: int, state: ConversationState, look_up: LookUp
     ) -> NewEvents:
-        first = self.done.messages + known
+        first = self._taken + known
         count = len(batch) - known
         given = self._source.times[first : first + count]
         times = list(times_at_source(given, len(given)))
@@ -159,3 +162,8 @@ class Import:
             new.events.insert(0, started)
             new.ids.insert(0, event_id_of(stem_of(b"started", _encode(started)), 0))
             new.times.insert(0, new.times[0])
+
+
+def _says_something(message: HistoryMessage) -> bool:
+    """Return whether a message becomes events."""
+    return bool(message.items) or message.failed is not None

@@ -41,9 +41,11 @@ class FormatSignature(msgspec.Struct, frozen=True, kw_only=True):
     """Roles of messages that are results."""
     part_types: tuple[str, ...] = ()
     """Values of `type` of other parts, by which a file is taken for this provider's."""
-    served: frozenset[str] = frozenset()
-    """What else looks like a call or a result, by type or member, and is none to be run: calls of
-    the provider's own servers, and what belongs to another provider's form, too."""
+    served_types: frozenset[str] = frozenset()
+    """Values of `type` of what else may look like a call or a result: the provider's servers ran
+    it, or it tells of tools."""
+    served_members: frozenset[str] = frozenset()
+    """Members that hold such; and calls and results, where others' forms have them, too."""
 
 
 class ResponseMembers(msgspec.Struct, frozen=True, kw_only=True):

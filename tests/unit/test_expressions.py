@@ -38,9 +38,10 @@ IN_TABLES = {
     "eventstore/domain/media_types.py: pattern": "_BEGINNINGS",
     "eventstore/domain/media_types.py: another": "_OTHER_BEGINNINGS",
     "eventstore/domain/sdk_errors.py: sentence": "_OVERFLOW_SENTENCES",
-    "eventstore/importers/swe_agent.py": "_ERROR_TEXT",
-    "eventstore/importers/atif.py": "_ERROR_TEXT",
-    "eventstore/importers/dialogue.py": "ERROR_TEXT",
+    "eventstore/importers/programs/swe_agent.py": "_ERROR_TEXT",
+    "eventstore/importers/programs/atif.py": "_ERROR_TEXT",
+    "eventstore/importers/reading/dialogue.py": "ERROR_TEXT",
+    "eventstore/importers/frameworks/block_messages.py": "_SEMANTIC_KERNEL_ERRORS",
     "eventstore/providers/models.py: fact.models": "",  # names of models, our own
 }
 """Expressions that stand in a table, by where they are used."""

@@ -189,6 +189,11 @@ LLAMA_INDEX: Final = BlockMessages(
     error_pattern=ERROR_TEXT,
 )
 
+_SEMANTIC_KERNEL_ERRORS: Final = ERROR_TEXT + (
+    r"|\A(?:An error occurred while invoking the function"
+    r"|The tool call with name `|The tool call arguments are malformed)"
+)
+
 SEMANTIC_KERNEL: Final = BlockMessages(
     "semantic-kernel",
     About(
@@ -210,10 +215,7 @@ SEMANTIC_KERNEL: Final = BlockMessages(
         arguments=("arguments",),
         output=("result",),
     ),
-    error_pattern=(
-        ERROR_TEXT + r"|\A(?:An error occurred while invoking the function"
-        r"|The tool call with name `|The tool call arguments are malformed)"
-    ),
+    error_pattern=_SEMANTIC_KERNEL_ERRORS,
 )
 
 AGENT_FRAMEWORK: Final = BlockMessages(

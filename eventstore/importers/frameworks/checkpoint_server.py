@@ -44,7 +44,7 @@ _WRITES: Final = (
     "WHERE thread_id = %s AND checkpoint_ns = %s GROUP BY 1, 2) c "
     "ON w.thread_id = c.thread_id AND w.checkpoint_ns = c.checkpoint_ns "
     "AND w.checkpoint_id = c.last "
-    "WHERE w.channel IN ('messages', '__error__', '__interrupt__') ORDER BY PATH, w.task_id, w.idx"
+    "WHERE w.channel IN ('messages', '__error__', '__interrupt__') ORDER BY 2, w.task_id, w.idx"
 )
 
 

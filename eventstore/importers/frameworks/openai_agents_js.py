@@ -66,7 +66,7 @@ class AgentItems(SavedMessages):
         return super().belongs(value) or text(value, "type") in _SILENT | _RESULTS | _CALLS.keys()
 
     def held_in(self, value: JsonObject) -> Iterator[tuple[str, list[Any]]]:
-        """Yield the items of a saved run; a call that waits for an approval may stand there twice."""
+        """Yield the items of a saved run; a call that waits may stand there twice."""
         if "$schemaVersion" in value and is_json_list(value.get("generatedItems")):
             items = objects(value, "generatedItems")
             asked = [each for each in items if each.get("type") == "tool_approval_item"]

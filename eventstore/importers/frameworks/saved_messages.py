@@ -19,7 +19,7 @@ from eventstore.importers.reading.json_members import member, text
 from eventstore.importers.reading.problems import SourceError
 from eventstore.importers.reading.times import time_of
 from eventstore.importers.reading.transcript import Transcript
-from eventstore.importers.unread_calls import call_in
+from eventstore.importers.signs_of_calls import call_in
 from eventstore.providers.model import ParsedResult
 
 ANY: Final = "*"

@@ -82,7 +82,7 @@ class AnthropicAdapter(ProviderAdapter):
         call_types=("tool_use",),
         result_types=("tool_result",),
         part_types=("thinking", "redacted_thinking", "image", "document", "server_tool_use"),
-        served=KINDS,
+        served_types=KINDS,
     )
 
     client_members = CLIENT

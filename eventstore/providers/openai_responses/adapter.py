@@ -73,7 +73,9 @@ class OpenAIResponsesAdapter(ProviderAdapter):
     keeps_server_calls = True
     image_details = frozenset({"auto", "low", "high", "original"})
     signature = FormatSignature(
-        call_types=tuple(CALL_OF.values()), result_types=tuple(CALL_OF), served=TYPES.union(PARTS)
+        call_types=tuple(CALL_OF.values()),
+        result_types=tuple(CALL_OF),
+        served_types=TYPES.union(PARTS),
     )
 
     client_members = ClientMembers(added=CLIENT_MEMBERS, renamed=RENAMED)

@@ -2,11 +2,9 @@
 
 1. An object is a call or a result by the name of its type, by the name of the member that holds it,
    or by its own members: a tool's name beside arguments, or the id of a call.
-2. A provider's form reads those that its adapter names (`FormatSignature`), and keeps those of
-   calls that its servers run.
+2. A provider's form knows those that its adapter names (`FormatSignature`). What its servers ran
+   is kept as it is, and is none of them.
 3. What stands inside a call or a result is the tool's own, and is not looked at.
-4. What stands beside a message's content may repeat calls that were read. In the content, none may
-   be unread.
 """
 
 from __future__ import annotations
@@ -54,98 +52,106 @@ _CONTENTS: Final = frozenset({"content", "parts", "contents", "blocks", "items"}
 _MAX_DEPTH: Final = 4
 
 
-class Unread(NamedTuple):
-    """A call or a result: `what` names it by its type or its member."""
+class Sign(NamedTuple):
+    """A call or a result: `what` names it by its type or its member.
+
+    `is_known`: the form has such. `in_content`: it stands in a message's content, not beside it,
+    where it may repeat another.
+    """
 
     what: str
+    is_known: bool
     in_content: bool
 
 
-class _Read(NamedTuple):
-    """What the form of a provider reads, by the names of members, of types and of roles."""
+class _Known(NamedTuple):
+    """What the form of a provider knows, by the names of members, of types and of roles."""
 
-    members: frozenset[str]
-    types: frozenset[str]
-    roles: frozenset[str]
-
-
-_NOTHING: Final = _Read(frozenset(), frozenset(), frozenset())
+    members: frozenset[str] = frozenset()
+    types: frozenset[str] = frozenset()
+    roles: frozenset[str] = frozenset()
+    served_members: frozenset[str] = frozenset()
+    served_types: frozenset[str] = frozenset()
 
 
 def call_in(value: JsonValue) -> str | None:
     """Return what names the first call or result in a value that is no message; None if none."""
-    return next((found.what for found in _found(value, _NOTHING, 0)), None)
+    return next((found.what for found in _found(value, _Known(), 0)), None)
 
 
-def unread_in(message: JsonObject, provider: str) -> Iterator[Unread]:
-    """Yield the calls and results in a message that the form of `provider` does not read."""
-    read = _read_by(provider)
+def signs_in(message: JsonObject, provider: str) -> Iterator[Sign]:
+    """Yield the calls and results in a message, and whether the form of `provider` knows them."""
+    known = _known_to(provider)
     role = message.get("role")
     if not isinstance(role, str):
-        yield from _found(message, read, 0)
-    elif role not in read.roles and _is_named(role):
-        yield Unread(role, in_content=True)
+        yield from _found(message, known, 0)
+    elif role not in known.roles and _is_named(role):
+        yield Sign(role, is_known=False, in_content=True)
     else:
-        yield from _inside(message, read, 0, in_content=False)
+        yield from _inside(message, known, 0, in_content=False)
 
 
-def providers_that_read(what: str) -> Iterator[str]:
-    """Yield the providers whose form reads what has this name."""
-    return (name for name in PROVIDERS if any(what in names for names in _read_by(name)))
+def providers_that_know(what: str) -> Iterator[str]:
+    """Yield the providers whose form has what has this name."""
+    return (name for name in PROVIDERS if any(what in names for names in _known_to(name)))
 
 
 def is_in_form(message: JsonObject, provider: str) -> bool:
     """Return whether a message has what messages of `provider` have: content, or a call."""
-    read = _read_by(provider)
+    known = _known_to(provider)
     content = "parts" if adapter_of(provider).list_key == "contents" else "content"
-    return (
-        content in message
-        or _kind_of(message) in read.types
-        or not read.members.isdisjoint(message)
-    )
+    members = known.members | known.served_members | {content}
+    return not members.isdisjoint(message) or _kind_of(message) in known.types | known.served_types
 
 
 @cache
-def _read_by(provider: str) -> _Read:
+def _known_to(provider: str) -> _Known:
     signature = adapter_of(provider).signature
     members = (signature.calls, signature.results, signature.message_calls, signature.part_calls)
-    types = (signature.call_types, signature.result_types, signature.part_types)
-    return _Read(
-        signature.served.union(*members),
-        signature.served.union(*types),
+    return _Known(
+        frozenset[str]().union(*members),
+        frozenset({*signature.call_types, *signature.result_types}),
         frozenset(signature.result_roles),
+        signature.served_members,
+        signature.served_types.union(signature.part_types),
     )
 
 
 def _found(
-    value: JsonValue, read: _Read, depth: int, *, in_content: bool = False
-) -> Iterator[Unread]:
+    value: JsonValue, known: _Known, depth: int, *, in_content: bool = False
+) -> Iterator[Sign]:
     """Yield the calls in an object or a list, and the object itself if it is one."""
     if isinstance(value, list):
         for each in value:
-            yield from _found(each, read, depth, in_content=in_content)
+            yield from _found(each, known, depth, in_content=in_content)
     elif is_json_object(value):
         kind = _kind_of(value)
-        if kind in read.types:
+        if kind in known.types:
+            yield Sign(str(kind), is_known=True, in_content=in_content)
+        elif kind in known.served_types:
             return
-        if kind is not None and _is_named(kind):
-            yield Unread(kind, in_content)
+        elif kind is not None and _is_named(kind):
+            yield Sign(kind, is_known=False, in_content=in_content)
         elif _has_members_of_call(value):
-            yield Unread(kind or next(iter(value)), in_content)
+            yield Sign(kind or next(iter(value)), is_known=False, in_content=in_content)
         else:
-            yield from _inside(value, read, depth, in_content=in_content)
+            yield from _inside(value, known, depth, in_content=in_content)
 
 
-def _inside(value: JsonObject, read: _Read, depth: int, *, in_content: bool) -> Iterator[Unread]:
+def _inside(value: JsonObject, known: _Known, depth: int, *, in_content: bool) -> Iterator[Sign]:
     for key, inner in value.items():
-        if key in read.members or key in _ASIDE or not inner or not isinstance(inner, dict | list):
+        if not inner or not isinstance(inner, dict | list):
             continue
-        holds_objects = isinstance(inner, dict) or any(isinstance(each, dict) for each in inner)
-        if holds_objects and _is_named(key):
-            yield Unread(key, in_content)
-        elif holds_objects and depth < _MAX_DEPTH:
-            inside = in_content or key in _CONTENTS
-            yield from _found(inner, read, depth + 1, in_content=inside)
+        if key in known.served_members or key in _ASIDE:
+            continue
+        if key in known.members:
+            yield Sign(key, is_known=True, in_content=in_content)
+        elif isinstance(inner, dict) or any(isinstance(each, dict) for each in inner):
+            if _is_named(key):
+                yield Sign(key, is_known=False, in_content=in_content)
+            elif depth < _MAX_DEPTH:
+                inside = in_content or key in _CONTENTS
+                yield from _found(inner, known, depth + 1, in_content=inside)
 
 
 def _kind_of(value: JsonObject) -> str | None:
