@@ -20,6 +20,7 @@ from eventstore.domain.detached import EventsArchived, EventsRestored
 from eventstore.domain.events import (
     Event,
     GateAnswer,
+    HistoryCompacted,
     HookAnswer,
     HookRaised,
     MessageAdded,
@@ -39,7 +40,6 @@ from eventstore.domain.events import (
     ToolRunning,
     ToolsOffered,
     UnknownEvent,
-    UsageLimitBreach,
 )
 from eventstore.domain.failure import ErrorKind, ErrorKindSet, Failure, classify
 from eventstore.domain.fingerprint import fingerprint
@@ -57,7 +57,7 @@ from eventstore.domain.statuses import (
     ToolStatus,
 )
 from eventstore.domain.tool import Tool
-from eventstore.domain.usage import Usage
+from eventstore.domain.usage import Usage, UsageLimitBreach
 from eventstore.errors import (
     ConversationArchived,
     CursorLost,
@@ -227,6 +227,7 @@ __all__ = [
     "GateClass",
     "GateConflict",
     "GateDecision",
+    "HistoryCompacted",
     "HookAnswer",
     "HookRaised",
     "IllegalTransition",

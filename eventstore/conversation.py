@@ -460,8 +460,9 @@ class Conversation(ConversationMessages):
 def fork_of(origin: Conversation, at: int, to: str) -> Command[list[Recorded]]:
     """Return the append that makes the fork of a conversation; see `Conversation.fork`.
 
-    The copies of events keep their versions, and are about the same persons.
+    The copies of events keep their versions, and are about the same persons. All is marked as
+    copied but the `RunStarted` of the fork itself, which stands right after them.
     """
     events = forked_events(origin.id, origin.events(), at)
     tags = [tag for tag in origin.session.tags_of(origin.id) if (tag.version or 0) <= at]
-    return origin.session.tagged(messages.append_copies(to, events), tags)
+    return origin.session.tagged(messages.append_copies(to, events, own=at), tags)

@@ -14,6 +14,7 @@ from eventstore import (
     Event,
     EventsArchived,
     EventsRestored,
+    HistoryCompacted,
     HookRaised,
     Image,
     MessageAdded,
@@ -313,6 +314,15 @@ def _describe_raised(event: HookRaised) -> str:
     return f"{event.call_id}: {event}" if event.call_id else str(event)
 
 
+def _describe_compacted(event: HistoryCompacted) -> str:
+    after = f"from version {event.after + 1} " if event.after else ""
+    tokens = event.tokens_before
+    facts = [event.trigger, None if tokens is None else f"{tokens:,} tokens before"]
+    why = ", ".join(filter(None, facts))
+    said = " / ".join(map(_describe_message, event.messages)) or "nothing in its place"
+    return f"what was said {after}up to version {event.until}{f' ({why})' if why else ''}: {said}"
+
+
 def _describe_breach(event: UsageLimitBreach) -> str:
     return str(event)
 
@@ -363,6 +373,7 @@ def _reason(reason: str | None) -> str:
 _DESCRIPTIONS: dict[type[Event], Callable[[Any], str]] = {
     EventsArchived: _describe_archived,
     EventsRestored: _describe_restored,
+    HistoryCompacted: _describe_compacted,
     HookRaised: _describe_raised,
     MessageAdded: _describe_message,
     ModelResponded: response_text,

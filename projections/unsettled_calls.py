@@ -1,7 +1,8 @@
 """The calls that may still wait, run or be in doubt: one fold for the inboxes.
 
 Memory grows with the calls that are neither completed nor rejected, and not with the log: a failed
-one may be tried again. Calls of an imported history are apart: they belong to where they ran.
+one may be tried again. Calls of an imported history are apart: they belong to where they ran. So
+does a call that was copied (see `Recorded.is_copy`) until it has a step of its own conversation.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ class UnsettledCalls(Projection):
     def __init__(self, *, imported: bool = False) -> None:
         self._imported = imported
         self._unsettled: dict[tuple[str, str], Tool] = {}
+        self._copied: set[tuple[str, str]] = set()
         self._markers = ReadMarkers()
 
     def apply(self, recorded: Recorded) -> None:
@@ -55,13 +57,18 @@ class UnsettledCalls(Projection):
             if type(event) is ToolPending and event.imported is self._imported:
                 tool = evolve(None, event, recorded.time, recorded.fingerprint)
                 self._unsettled[key] = tool
+                if recorded.is_copy:
+                    self._copied.add(key)
             return
+        if not recorded.is_copy:
+            self._copied.discard(key)
         try:
             after = evolve(before, event, recorded.time, recorded.fingerprint)
         except Exception:  # noqa: BLE001 - IllegalTransition, or a value that is not JSON
             return
         if type(after.status) in _SETTLED:
             del self._unsettled[key]
+            self._copied.discard(key)
         else:
             self._unsettled[key] = after
 
@@ -83,6 +90,7 @@ class UnsettledCalls(Projection):
         return self._unsettled.get((conversation_id, call_id))
 
     def unsettled(self) -> Iterator[tuple[str, Tool]]:
-        """Yield each call with the id of its conversation."""
-        for (name, _), tool in self._unsettled.items():
-            yield name, tool
+        """Yield each call that is no copy, with the id of its conversation."""
+        for key, tool in self._unsettled.items():
+            if key not in self._copied:
+                yield key[0], tool

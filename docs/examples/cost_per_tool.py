@@ -69,9 +69,9 @@ class CostPerTool:
             return Costs(prices, Counter({row.tool: row.cents for row in costs}))
 
     def apply(self, state: Costs, events: Sequence[Recorded]) -> None:
-        """Add the price of each completed call."""
+        """Add the price of each completed call, once: copies of it cost nothing."""
         for recorded in events:
-            if isinstance(recorded.event, ToolCompleted):
+            if isinstance(recorded.event, ToolCompleted) and not recorded.is_copy:
                 tool = recorded.event.response.name
                 state.cents[tool] += state.prices.get(tool, 0)
 

@@ -40,7 +40,6 @@ from eventstore.agent_errors.provider_causes import CONSEQUENCES, check_details,
 from eventstore.domain.credentials import without_credentials
 from eventstore.domain.doubt import ENDED_FROM_OUTSIDE, unknown_outcome
 from eventstore.domain.error_codes import CODES, code_of_status
-from eventstore.domain.events import UsageLimitBreach
 from eventstore.domain.failure import (
     ERROR_KINDS,
     ErrorKind,
@@ -51,6 +50,7 @@ from eventstore.domain.failure import (
 from eventstore.domain.foreign_errors import CAUSES_KEPT, ERROR_STATUSES, transport_code_of
 from eventstore.domain.provider_error_kinds import AuthErrorKind, ProviderErrorKind
 from eventstore.domain.sdk_errors import is_misconfigured, overflow_of
+from eventstore.domain.usage import UsageLimitBreach
 from eventstore.errors import restore_exception
 
 

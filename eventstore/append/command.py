@@ -28,6 +28,7 @@ from eventstore.append.event_ids import event_ids
 from eventstore.append.salts import salts
 from eventstore.append.staging import stage_events
 from eventstore.append.tool_fold import LookUp, fold_tools
+from eventstore.domain.copies import copy_id
 from eventstore.domain.events import (
     Event,
     HookAnswer,
@@ -64,7 +65,8 @@ ReadLog = Callable[[str], Iterator[Recorded]]
 class IdentifiedEvents(list[Event]):
     """Events with the ids that they are to be stored under, and their times at their source.
 
-    Without `event_ids` they get those of the command, or new ones. `times` are in microseconds.
+    Without `event_ids` they get those of the command, or new ones; `are_copies` says which of them
+    are new ones of copies. `times` are in microseconds.
     """
 
     def __init__(
@@ -72,10 +74,19 @@ class IdentifiedEvents(list[Event]):
         events: Sequence[Event],
         event_ids: Sequence[bytes] = (),
         times: Sequence[int | None] = (),
+        are_copies: Sequence[bool] = (),
     ) -> None:
         super().__init__(events)
         self.event_ids = event_ids
         self.times = times
+        self.are_copies = are_copies
+
+    def marked(self, ids: list[bytes]) -> list[bytes]:
+        """Return new ids for the events, those of copies as such."""
+        if not self.are_copies:
+            return ids
+        pairs = zip(ids, self.are_copies, strict=True)
+        return [copy_id(each) if is_copy else each for each, is_copy in pairs]
 
 
 class Command(msgspec.Struct, Generic[T_co], frozen=True, eq=False):
@@ -235,6 +246,8 @@ class PendingAppend(msgspec.Struct, eq=False):
             ids = ()
         if not ids:
             ids, given = event_ids(len(events), at), False
+            if isinstance(events, IdentifiedEvents):
+                ids = events.marked(ids)
         elif self.stored_ids and ids is command.event_ids:
             new = [n for n, event_id in enumerate(ids) if event_id not in self.stored_ids]
             events, ids = [events[n] for n in new], [ids[n] for n in new]

@@ -38,13 +38,13 @@ from eventstore.domain.events import (
     ToolRejected,
     ToolRunning,
     UnknownEvent,
-    UsageLimitBreach,
 )
 from eventstore.domain.fingerprint import parse
 from eventstore.domain.lifecycle import evolve
 from eventstore.domain.redaction import PayloadsRedacted
 from eventstore.domain.statuses import Approved, Completed, Rejected, Running, ToolStatus
 from eventstore.domain.tool import Tool
+from eventstore.domain.usage import UsageLimitBreach
 from eventstore.errors import (
     EventStoreError,
     IllegalTransition,

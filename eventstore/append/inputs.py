@@ -6,10 +6,17 @@ import reprlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, get_args
 
+from eventstore.append.compactions import check_compaction
 from eventstore.domain.calls import FunctionCall
 from eventstore.domain.codec import decode
 from eventstore.domain.detached import EventsArchived, EventsRestored
-from eventstore.domain.events import Event, MessageAdded, ToolPending, UnknownEvent
+from eventstore.domain.events import (
+    Event,
+    HistoryCompacted,
+    MessageAdded,
+    ToolPending,
+    UnknownEvent,
+)
 from eventstore.domain.failure import ErrorKind, Failure
 from eventstore.domain.redaction import PayloadsRedacted
 from eventstore.domain.stand_ins import as_payload, stand_in_prefix
@@ -33,7 +40,7 @@ def check_event(event: Event) -> Event:
 
     Raises:
         ValueError: it records what was done to other events, which is not for a caller to say; or
-            its payload begins as what stands in the place of one.
+            its payload begins as what stands in the place of one; or it compacts nothing.
         TypeError: it is not an event, or its call is not a `FunctionCall`.
     """
     if type(event) is UnknownEvent:
@@ -55,6 +62,8 @@ def check_event(event: Event) -> Event:
         raise TypeError(f"append() takes events, got {shown}: pass for example {remedy}")
     if type(event) is ToolPending and type(event.call) is not FunctionCall:
         raise TypeError(f"ToolPending takes a FunctionCall, got {event.call!r}")
+    if type(event) is HistoryCompacted:
+        check_compaction(event)
     return event
 
 

@@ -23,6 +23,7 @@ from msgspec.structs import replace
 
 from eventstore.append.command import Command, IdentifiedEvents, PendingAppend
 from eventstore.domain.asked_anew import is_replacement, settled_by_new_answer
+from eventstore.domain.copies import copy_id
 from eventstore.domain.events import Event, MessageAdded, ToolFailed, ToolPending
 from eventstore.domain.fingerprint import content_id
 
@@ -82,6 +83,12 @@ def start_of_ids(stem: bytes) -> bytes:
             *stem[9:STEM_BYTES],
         )
     )
+
+
+def is_of_stem(event_id: bytes, stem: bytes) -> bool:
+    """Return whether a stem names an event, or one that this is a copy of."""
+    start = start_of_ids(stem)
+    return event_id[:STEM_BYTES] in (start, copy_id(start))
 
 
 def stored_once(

@@ -9,6 +9,8 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, TypeGuard, TypeVar, cast
 
+from eventstore.domain.copies import is_copy_id
+
 if TYPE_CHECKING:
     from uuid import UUID
 
@@ -144,7 +146,8 @@ def event_ids_as_bytes(ids: Sequence[UUID | str | bytes] | None, count: int) -> 
     """Return the bytes of the ids for `count` events; an empty list for None.
 
     Raises:
-        ValueError: an id is not a UUID, or there is not one distinct id for each event.
+        ValueError: an id is not a UUID, or is as only a copy's is, or there is not one distinct id
+            for each event.
     """
     if ids is None:
         return []
@@ -166,4 +169,9 @@ def _event_id_as_bytes(event_id: UUID | str | bytes) -> bytes:
         raw = b""
     if len(raw) != UUID_BYTES:
         raise ValueError(f"event id {event_id!r} is not a UUID: pass for example uuid.uuid4()")
+    if is_copy_id(raw.hex()):
+        raise ValueError(
+            f"event id {event_id!r} is that of a copy, which happened in another conversation: "
+            "fork that one, restore its export, or pass another id"
+        )
     return raw

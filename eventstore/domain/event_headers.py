@@ -18,9 +18,10 @@ from eventstore.domain.calls import FunctionCall
 from eventstore.domain.codec import Decoders
 from eventstore.domain.detached import EventsArchived, EventsRestored
 from eventstore.domain.event_tables import require_tool_event_tags
-from eventstore.domain.events import SCHEMAS, ModelResponded, UsageLimitBreach
+from eventstore.domain.events import SCHEMAS, ModelResponded
 from eventstore.domain.failure import Failure
 from eventstore.domain.redaction import PayloadsRedacted
+from eventstore.domain.usage import UsageLimitBreach
 
 
 class CallHeader(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):

@@ -10,17 +10,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from decimal import Decimal
 from typing import Any, ClassVar, get_args
 
 import msgspec
 
 from eventstore.domain.calls import FunctionCall, FunctionResponse
+from eventstore.domain.copies import is_copy_id
 from eventstore.domain.detached import ArchiveEvent
 from eventstore.domain.failure import Failure
 from eventstore.domain.messages import Part
 from eventstore.domain.redaction import PayloadsRedacted, is_marker
-from eventstore.domain.usage import Usage
+from eventstore.domain.usage import Usage, UsageLimitBreach
 
 
 class ToolPending(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -331,22 +331,22 @@ class ModelResponded(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         )
 
 
-class UsageLimitBreach(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """A run went beyond a usage limit, or its next request would.
+class HistoryCompacted(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """What was said up to a version is shown to the model no more; `messages` stand in its place.
 
-    `axis` is requests, input_tokens, output_tokens, total_tokens, tool_calls, cost or seconds;
-    `limit` is the most that was allowed, `observed` what was counted. Called `UsageLimitBreach` in
-    entelix-core, too.
+    Hidden are the turns that began after version `after`, and of which all was over at `until`; a
+    turn with an open call stays. So do messages of the system, unless `hides_system`. `trigger` is
+    a word for why (auto, manual), `tokens_before` the size of the prompt until then.
     """
 
-    tag: ClassVar[str] = "usage_limit_breach"
+    tag: ClassVar[str] = "history_compacted"
     schema: ClassVar[int] = 1
-    axis: str
-    limit: Decimal
-    observed: Decimal
-
-    def __str__(self) -> str:
-        return f"{self.axis} {self.observed:f}, the limit is {self.limit:f}"
+    until: int
+    messages: tuple[MessageAdded, ...] = ()
+    after: int = 0
+    hides_system: bool = False
+    trigger: str | None = None
+    tokens_before: int | None = None
 
 
 class RunStarted(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -430,6 +430,7 @@ Event = (
     | ModelResponded
     | ToolsOffered
     | HookRaised
+    | HistoryCompacted
     | UsageLimitBreach
     | RunStarted
     | RunEnded
@@ -498,3 +499,11 @@ class Recorded(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     def time(self) -> int:
         """Time at the event's source where that is known, otherwise the time of its recording."""
         return self.recorded_at if self.occurred_at is None else self.occurred_at
+
+    @property
+    def is_copy(self) -> bool:
+        """Whether it happened in another conversation, from which this one has it.
+
+        Of a fork these are the events up to the fork, and those that close its open calls.
+        """
+        return is_copy_id(self.event_id)

@@ -1,14 +1,16 @@
 """A fork: the events with which a copy of a conversation begins.
 
 1. The events up to the fork are copied as they are, in their order. Their versions are those of the
-   origin; their times and event ids are the copy's own.
+   origin; their times and event ids are the copy's own, and the ids say that they are copies (see
+   `eventstore.domain.copies`).
 2. After them a `RunStarted` names the origin and the version of the fork.
 3. Of an event that was redacted, what is left is copied, without its marker. The records of the
    redactions are copied with the name of the origin; those after the fork follow it. So nothing
    starts in the copy that would not start in the origin.
 4. A call that was open there belongs to the origin. In the copy it is closed and never runs: a call
    that had not started is rejected; one that may have taken effect, or whose next attempt was
-   announced, fails with the code "forked". No attempt is announced in the copy.
+   announced, fails with the code "forked". No attempt is announced in the copy. What closes a call
+   counts as a copy, too: nothing happened.
 """
 
 from __future__ import annotations

@@ -70,6 +70,7 @@ PLACES: dict[str, dict[str, Place]] = {
     "rejected": {"call_id": ("call_id",), "word": ("source",)},
     "message": {name: (name,) for name in ("role", "turn", "calls", "call_id")},
     "hook_raised": {"call_id": ("call_id",), **_OF_FAILURE},
+    "history_compacted": {name: (name,) for name in ("until", "after", "hides_system")},
     "run_ended": {"word": ("reason",)},
 }
 """Tag to the places of the identifiers in the payload, by the names of `Marker`."""

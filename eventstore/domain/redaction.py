@@ -64,6 +64,9 @@ class Marker(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, forbid_u
     synthetic: bool = False
     lossy: bool = False
     edited: bool = False
+    until: int = 0
+    after: int = 0
+    hides_system: bool = False
     nonce: str | None = None
     fingerprint: str | None = None
     members: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
@@ -278,6 +281,12 @@ _SHOWN: Mapping[str, Callable[[Marker], dict[str, Any]]] = {
         "failure": _failure(marker),
         "call_id": marker.call_id,
     },
+    "history_compacted": lambda marker: {
+        "until": marker.until,
+        "after": marker.after,
+        "hides_system": marker.hides_system,
+        "messages": [{"role": "user", "parts": [{"type": "text", "text": REDACTED}]}],
+    },
     "run_ended": lambda marker: {"reason": marker.word or REDACTED},
 }
 """Tag to what is read of an event whose payload is gone."""
@@ -323,6 +332,11 @@ _MEMBERS: Mapping[str, Callable[[Any], dict[str, Any]]] = {
         "call_id": event.call_id,
     },
     "hook_raised": lambda event: {"call_id": event.call_id, "word": str(event.failure.kind)},
+    "history_compacted": lambda event: {
+        "until": event.until,
+        "after": event.after,
+        "hides_system": event.hides_system,
+    },
     "run_ended": lambda event: {"word": event.reason},
 }
 """Tag to the members that a marker keeps of an event; the same tags as in `_SHOWN`."""

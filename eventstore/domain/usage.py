@@ -1,10 +1,10 @@
-"""What a model's response has cost: tokens, and money where the caller knows the price."""
+"""What a response of a model has cost: tokens, and money where the price is known; and a breach."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from decimal import Decimal
-from typing import Self
+from typing import ClassVar, Self
 
 import msgspec
 
@@ -68,6 +68,24 @@ class Usage(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
             self.reasoning_tokens + other.reasoning_tokens,
             sum(costs, Decimal(0)) if costs else None,
         )
+
+
+class UsageLimitBreach(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """A run went beyond a usage limit, or its next request would.
+
+    `axis` is requests, input_tokens, output_tokens, total_tokens, tool_calls, cost or seconds;
+    `limit` is the most that was allowed, `observed` what was counted. Called `UsageLimitBreach` in
+    entelix-core, too.
+    """
+
+    tag: ClassVar[str] = "usage_limit_breach"
+    schema: ClassVar[int] = 1
+    axis: str
+    limit: Decimal
+    observed: Decimal
+
+    def __str__(self) -> str:
+        return f"{self.axis} {self.observed:f}, the limit is {self.limit:f}"
 
 
 def _counts(stated: Iterable[object]) -> list[int | None]:

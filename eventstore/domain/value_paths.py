@@ -5,11 +5,9 @@ Nothing raises: an attribute of a foreign object may.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
-if TYPE_CHECKING:
-    from eventstore.domain.json_types import JsonObject
+from eventstore.domain.json_types import is_json_list, is_json_object
 
 Path = tuple[str, ...]
 """Names of attributes, or keys of dicts, from a value to what it holds."""
@@ -19,23 +17,22 @@ def dig(value: Any, *path: str) -> Any:
     """Return the value at the end of a path of attributes or keys, or None."""
     try:
         for step in path:
-            if isinstance(value, dict):
-                value = cast("JsonObject", value)[step]
-            else:
-                value = getattr(value, step)
+            value = value[step] if is_json_object(value) else getattr(value, step)
     except Exception:  # noqa: BLE001 - an attribute may raise anything
         return None
     return value
 
 
-def values_at(value: Any, path: Path) -> Iterator[object]:
-    """Yield every value at the end of a path that may lead through lists."""
-    if isinstance(value, list):
-        for item in cast("list[object]", value):
-            yield from values_at(item, path)
-    elif not path:
-        yield value
-    else:
-        inner = dig(value, path[0])
-        if inner is not None:
-            yield from values_at(inner, path[1:])
+def values_at(value: Any, path: Path) -> list[object]:
+    """Return every value at the end of a path that may lead through lists."""
+    found: list[object] = []
+    waiting: list[tuple[Any, int]] = [(value, 0)]
+    while waiting:
+        each, steps = waiting.pop()
+        if is_json_list(each):
+            waiting += [(item, steps) for item in each[::-1]]
+        elif steps == len(path):
+            found.append(each)
+        elif (inner := dig(each, path[steps])) is not None:
+            waiting.append((inner, steps + 1))
+    return found

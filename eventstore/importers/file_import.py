@@ -4,8 +4,9 @@
    own where the log has another part under that id (`Transcript.part_id`).
 2. The conversation of a sub-agent begins with a run that names its parent, and the call there.
 3. A call that a person refused is rejected (`is_refusal`).
-4. Files are begun in their order, and finish in any order. A part of several waits until the files
-   before are finished: an import of the same files gives the same ids.
+4. Files are begun in their order, and finish in any order. A part of several, and what may repeat
+   another file, waits until the files before are finished: an import of the same files gives the
+   same ids, and the same copies.
 5. A conversation that is refused holds up no other one, and a file no other file.
 """
 
@@ -173,7 +174,7 @@ class _Importing:
         try:
             with self._watch(source) as step:
                 for transcript in source.transcripts():
-                    if transcript.part_id is not None:
+                    if transcript.part_id is not None or transcript.may_repeat:
                         self._wait_for_all_before(number)
                     try:
                         _add(done, self._conversation(transcript, step), transcript.id)
@@ -200,14 +201,18 @@ class _Importing:
         started = None
         if transcript.parent_id is not None:
             started = RunStarted(None, transcript.parent_id, transcript.parent_call_id)
-        return chat.import_messages(
-            self._stepping(transcript.messages, step),
-            known_provider(transcript.provider),
+        from eventstore.provider_messages.history_import import Import, ImportSource
+
+        told = ImportSource(
             is_rejection=is_refusal,
             started=started,
-            occurred_at=transcript.times,
+            times=transcript.times,
             error_pattern=self._error_pattern or transcript.error_pattern,
+            find=self._store.read_fingerprint if transcript.may_repeat else None,
         )
+        provider = known_provider(transcript.provider)
+        messages = self._stepping(transcript.messages, step)
+        return Import(chat.session, chat.id, provider, told).run(messages)
 
     def _stepping(self, messages: Iterable[T], step: Step) -> Iterator[T]:
         for message in messages:

@@ -45,7 +45,7 @@ def refuse_unread(content: FileContent) -> None:
         SourceError: it is one.
     """
     unread, taken = content.unread_count, content.taken_count
-    if 2 * unread > taken:
+    if content.unit != "file" and 2 * unread > taken:
         first = content.first_unread
         seen = "" if first is None else f": the first looks like {described(first)}"
         raise SourceError(

@@ -16,10 +16,17 @@ from eventstore.importers.frameworks.pydantic_ai import PydanticMessages
 from eventstore.importers.message_files import Conversations, Messages
 from eventstore.importers.programs.atif import AtifTrajectories
 from eventstore.importers.programs.claude_code import SessionLogs
+from eventstore.importers.programs.cline import ClineSessions, ClineTasks
 from eventstore.importers.programs.codex import CodexRollouts
+from eventstore.importers.programs.continue_cli import ContinueSessions
+from eventstore.importers.programs.copilot_cli import CopilotSessions
 from eventstore.importers.programs.gemini_cli import GeminiSessions
+from eventstore.importers.programs.kimi_code import KimiSessions
 from eventstore.importers.programs.mini_swe_agent import MiniSweAgentRuns
+from eventstore.importers.programs.opencode import OpenCodeExports
 from eventstore.importers.programs.openhands import OpenHandsEvents
+from eventstore.importers.programs.pi import PiSessions
+from eventstore.importers.programs.qwen_code import QwenSessions
 from eventstore.importers.programs.swe_agent import SweAgentTrajectories
 from eventstore.importers.reading.about import About
 from eventstore.importers.reading.database_format import DatabaseFormat
@@ -32,6 +39,14 @@ KNOWN_FORMATS: Final[tuple[KnownFormat, ...]] = (
     SessionLogs(),
     CodexRollouts(),
     GeminiSessions(),
+    QwenSessions(),
+    OpenCodeExports(),
+    CopilotSessions(),
+    KimiSessions(),
+    ContinueSessions(),
+    ClineTasks(),
+    ClineSessions(),
+    PiSessions(),
     OpenHandsEvents(),
     SweAgentTrajectories(),
     MiniSweAgentRuns(),

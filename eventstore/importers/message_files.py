@@ -9,6 +9,7 @@ from typing import Any, TypeGuard
 from eventstore.domain.json_types import JsonObject, JsonValue, is_json_list, is_json_object
 from eventstore.importers.foreign_shapes import foreign_shape, refuse_unread
 from eventstore.importers.messages_in_form import in_form
+from eventstore.importers.programs import cline
 from eventstore.importers.reading.dialogue import ERROR_TEXT
 from eventstore.importers.reading.file_format import FileContent, Unit
 from eventstore.importers.reading.problems import SourceError
@@ -27,7 +28,7 @@ _TIMES = ("timestamp", "created_at", "created", "time", "ts", "date")
 
 def is_conversation(value: object) -> TypeGuard[JsonObject]:
     """Return whether a value is an object with a list of messages."""
-    if not is_json_object(value) or foreign_shape(value):
+    if not is_json_object(value) or foreign_shape(value) or cline.is_session(value):
         return False
     messages = _messages_of(value)
     return messages is not None and (not messages or any(map(is_message, messages)))
@@ -103,7 +104,9 @@ class Messages:
 
     def looks_like(self, value: object, unit: Unit) -> bool:
         """Return whether a line or an item is a message."""
-        return unit != "file" and is_message(value) and foreign_shape(value) is None
+        if unit == "file" or cline.is_task_message(value):
+            return False
+        return is_message(value) and foreign_shape(value) is None
 
     def read(self, content: FileContent) -> Iterator[Transcript]:
         """Yield the one conversation; lines are read as its messages are taken."""

@@ -27,6 +27,7 @@ from eventstore.providers.detection import (
     provider_of_list_key,
     request_of,
 )
+from eventstore.providers.model import CopiedMessage
 from eventstore.providers.registry import AnyProvider, known_provider, list_key
 
 
@@ -135,9 +136,11 @@ class RequestFile:
     def _of_session(self) -> Iterator[Request]:
         source = read(self.path)
         for transcript in source.transcripts():
-            yield Request(
-                transcript.id, known_provider(transcript.provider), list(transcript.messages)
-            )
+            messages = [
+                each.message if isinstance(each, CopiedMessage) else each
+                for each in transcript.messages
+            ]
+            yield Request(transcript.id, known_provider(transcript.provider), messages)
         for problem in source.problems:
             self._problems.add(problem.what, problem.line, last=problem.last, detail=problem.detail)
 

@@ -186,6 +186,7 @@ class Source:
             name=self._name,
             provider=self._provider,
             problems=self._problems,
+            path=self.path,
         )
         transcripts = file_format.read(content)
         for transcript in transcripts:

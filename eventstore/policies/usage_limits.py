@@ -23,11 +23,10 @@ from eventstore.domain.events import (
     Recorded,
     RunStarted,
     ToolPending,
-    UsageLimitBreach,
 )
 from eventstore.domain.finish_reasons import why_not_whole
 from eventstore.domain.response_turns import ResponseTurns, used_nothing
-from eventstore.domain.usage import Usage
+from eventstore.domain.usage import Usage, UsageLimitBreach
 
 _MICROSECONDS = 1_000_000
 _CHOICES = ("raise", "warn", "ignore")

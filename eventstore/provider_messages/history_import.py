@@ -8,12 +8,15 @@ An import may be repeated:
 3. The same messages again add nothing, and a longer list adds its tail. Two imports at a time, or
    one that was killed and is repeated, store nothing twice.
 4. A conversation that continues with other messages is refused (`ImportConflict`).
+5. The events of a copied message are copies (`Recorded.is_copy`). It is known again, however it was
+   stored: as a copy, or as the conversation's own.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -32,6 +35,7 @@ from eventstore.provider_messages.batches import (
     in_batches,
     in_own_form,
 )
+from eventstore.provider_messages.compactions import HistoryPlaces
 from eventstore.provider_messages.history_messages import HistoryMessage, HistoryReader
 from eventstore.provider_messages.new_messages import (
     LastKnown,
@@ -41,6 +45,7 @@ from eventstore.provider_messages.new_messages import (
     known_messages,
     last_message_id,
 )
+from eventstore.provider_messages.told_elsewhere import Find, told_elsewhere
 from eventstore.providers.adapter_protocol import ResultTest
 from eventstore.providers.detection import listed
 from eventstore.providers.registry import list_key
@@ -53,7 +58,8 @@ _encode = msgspec.json.Encoder(order="deterministic").encode
 class ImportSource(msgspec.Struct, frozen=True, kw_only=True):
     """What an import knows of its messages besides themselves; see `Conversation.import_messages`.
 
-    `times` may grow while the messages are taken.
+    `times` may grow while the messages are taken. With `find`, messages that another conversation
+    has are copies; see `told_elsewhere`.
     """
 
     is_error: ResultTest | None = None
@@ -61,6 +67,7 @@ class ImportSource(msgspec.Struct, frozen=True, kw_only=True):
     error_pattern: str | re.Pattern[str] | None = None
     started: RunStarted | None = None
     times: Sequence[int | None] = ()
+    find: Find | None = None
 
 
 class Imported(msgspec.Struct):
@@ -101,7 +108,7 @@ class Import:
         self._sizes = sizes
         self._last = LastKnown()
         self._message_id: str | None = None  # of the last assistant message
-        self._taken = 0
+        self._stems: list[bytes] = []  # of the messages of the batches before
 
     def run(self, messages: Iterable[Any] | JsonObject) -> Imported:
         """Append the messages that the log does not hold yet."""
@@ -121,39 +128,54 @@ class Import:
             known, last = known_messages(batch, state, self._last, self._session)
             new = self._events(batch, known, state, look_up)
             if new.events:
-                check_continues(self._session, state, last, self._taken + known)
+                check_continues(self._session, state, last, len(self._stems) + known)
             if new.events and not state.version:
                 self._begin(new)
             return new.identified()
 
         command = Command(self._id, decide, PendingAppend.recorded, exclusive=True)
         written = self._session.run(command)
-        done, first = self.done, self._taken + known
+        done, first = self.done, len(self._stems) + known
         done.findings += (msgspec.structs.replace(f, item=first + f.item) for f in new.findings)
         done.skipped += known
         done.added += sum(map(_says_something, batch[known:]))
         done.events += len(written)
-        self._taken += len(batch)
         self._last = LastKnown(written[-1].version, batch[-1].stem) if written else last
         self._message_id = last_message_id(batch, self._message_id)
+        self._stems += (message.stem for message in batch)
 
     def _events(
         self, batch: Batch, known: int, state: ConversationState, look_up: LookUp
     ) -> NewEvents:
-        first = self._taken + known
+        first = len(self._stems) + known
         count = len(batch) - known
         given = self._source.times[first : first + count]
         times = list(times_at_source(given, len(given)))
         times += [None] * (count - len(times))
+        stems = chain(self._stems, (message.stem for message in batch[:known]))
+        begins = not state.version and self._source.started is not None
+        places = HistoryPlaces(self._session, self._id, stems, state.version + begins)
         return events_of_new(
             batch[:known],
-            batch[known:],
+            self._marked(batch[known:]),
             times,
             state,
             look_up,
             self._provider,
             self._message_id,
+            places,
         )
+
+    def _marked(self, new: Batch) -> Batch:
+        """Return messages, those as copies that another conversation has."""
+        find = self._source.find
+        if find is None or not new or new[-1].is_copy:
+            return new
+        copied = told_elsewhere(new, self._id, self._session, find)
+        return [
+            msgspec.structs.replace(each, is_copy=True) if each.stem in copied else each
+            for each in new
+        ]
 
     def _begin(self, new: NewEvents) -> None:
         """Let a new conversation begin with the run that its source names."""

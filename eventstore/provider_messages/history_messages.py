@@ -20,7 +20,9 @@ from eventstore.providers.adapter_protocol import ResultTest
 from eventstore.providers.failed_responses import failure_of, says_nothing
 from eventstore.providers.finish_reason import finish_reason_of
 from eventstore.providers.model import (
+    CopiedMessage,
     ParsedCall,
+    ParsedCompaction,
     ParsedItem,
     ParsedMessage,
     ParsedResult,
@@ -47,6 +49,10 @@ class HistoryMessage(msgspec.Struct, frozen=True):
     """What it says of itself, if it is a response that failed before it said anything."""
     answers: int = 1
     """How many answers the response has, of which the first is taken."""
+    compaction: ParsedCompaction | None = None
+    """The compaction that stands here in place of a message."""
+    is_copy: bool = False
+    """Whether it happened in another conversation."""
 
     @property
     def makes_calls(self) -> bool:
@@ -56,7 +62,8 @@ class HistoryMessage(msgspec.Struct, frozen=True):
     @property
     def is_of_user(self) -> bool:
         """Whether it is the user's: no results of earlier calls are expected after it."""
-        return all(isinstance(item, ParsedMessage) and item.role == "user" for item in self.items)
+        said = (isinstance(item, ParsedMessage) and item.role == "user" for item in self.items)
+        return self.compaction is None and all(said)
 
     @property
     def may_be_continued(self) -> bool:
@@ -81,26 +88,42 @@ class HistoryReader:
         self._stem = b""  # of the last message
 
     def read(self, message: object) -> HistoryMessage:
-        """Return the next message; it is JSON, an SDK's object, or an item of the neutral model."""
+        """Return the next message; it is JSON, an SDK's object, or an item of the neutral model.
+
+        Of a `CopiedMessage` it is the message itself, which has the same stem.
+        """
+        is_copy = isinstance(message, CopiedMessage)
+        if isinstance(message, CopiedMessage):
+            message = message.message
         given: object = msgspec.UNSET
         failed, answers = None, 1
+        if isinstance(message, ParsedCompaction):
+            return self._compaction(message, is_copy=is_copy)
         if isinstance(message, _ITEMS):
             item, form = _encodable(message)
             items = [item]
         else:
-            if (why := failure_of(message, self._provider)) and not why.says_something:
+            why = failure_of(message, self._provider)
+            if why is not None and not why.says_something:
                 failed = model_responded(message, known_provider(self._provider))
             answers = count_of_answers(message)
             given, form = _encodable_json(self._plain(message))
-            is_silent = not is_json_object(message) and says_nothing(message, self._provider)
-            items = [
-                without_restorable_native(item, self._provider)
-                for item in parse([None if is_silent else given], self._provider, *self._tests)
-            ]
+            is_silent = not is_json_object(message) and says_nothing(message, self._provider, why)
+            heard = [None if is_silent else given]
+            parsed = parse(heard, self._provider, *self._tests, failures=[why])
+            items = [without_restorable_native(item, self._provider) for item in parsed]
         self._stem = stem_of(self._stem, form)
         if self._error_pattern is not None:
             items = [_judged_by_text(item, self._error_pattern) for item in items]
-        return HistoryMessage(self._stem, items, given, failed, answers)
+        return HistoryMessage(self._stem, items, given, failed, answers, is_copy=is_copy)
+
+    def _compaction(self, given: ParsedCompaction, *, is_copy: bool) -> HistoryMessage:
+        messages = tuple(map(_encodable, given.messages))
+        form = ("compaction", given.first, given.end, [form for _, form in messages])
+        self._stem = stem_of(self._stem, _encode(form))
+        kept = tuple(item for item, _ in messages if isinstance(item, ParsedMessage))
+        compaction = msgspec.structs.replace(given, messages=kept)
+        return HistoryMessage(self._stem, [], compaction=compaction, is_copy=is_copy)
 
     def _plain(self, message: Any) -> Any:
         """Return a message as JSON; a response that is not whole keeps what says so."""

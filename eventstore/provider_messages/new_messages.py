@@ -14,17 +14,14 @@ import msgspec
 
 from eventstore.append.command import IdentifiedEvents
 from eventstore.append.conversation_state import ConversationState
-from eventstore.append.stored_once import (
-    STEM_BYTES,
-    event_id_of,
-    event_ids_of,
-    has_stem,
-    start_of_ids,
-)
+from eventstore.append.stored_once import event_id_of, event_ids_of, has_stem, is_of_stem
 from eventstore.append.tool_fold import LookUp
+from eventstore.domain.copies import copy_id
 from eventstore.domain.events import Event, MessageAdded, ToolPending
 from eventstore.errors import ImportConflict
 from eventstore.provider_messages.batches import Batch
+from eventstore.provider_messages.compactions import HistoryPlaces
+from eventstore.provider_messages.history_messages import HistoryMessage
 from eventstore.providers.model import ParsedMessage
 from eventstore.providers.to_events import Finding, Resumed, to_events
 from eventstore.session import Session
@@ -61,15 +58,26 @@ def known_messages(
     """
     if state.version == last.version:
         return 0, last
-    firsts = [event_id_of(message.stem, 0) for message in batch]
     # The stem of the last message covers all before it.
-    stored = session.known_ids(state.conversation_id, firsts[-1:]) or session.known_ids(
-        state.conversation_id, firsts
+    ids = {
+        event_id: number
+        for number, message in enumerate(batch, 1)
+        for event_id in _first_ids(message)
+    }
+    conversation_id = state.conversation_id
+    stored = session.known_ids(conversation_id, _first_ids(batch[-1])) or session.known_ids(
+        conversation_id, [*ids]
     )
-    for number in range(len(batch), 0, -1):
-        if version := stored.get(firsts[number - 1]):
-            return number, LastKnown(version, batch[number - 1].stem)
-    return 0, last
+    if not stored:
+        return 0, last
+    number, version = max((ids[event_id], version) for event_id, version in stored.items())
+    return number, LastKnown(version, batch[number - 1].stem)
+
+
+def _first_ids(message: HistoryMessage) -> tuple[bytes, bytes]:
+    """Return the ids that the first event of a message may have: as its own, and as a copy."""
+    event_id = event_id_of(message.stem, 0)
+    return event_id, copy_id(event_id)
 
 
 def check_continues(
@@ -82,11 +90,10 @@ def check_continues(
     """
     if state.version == last.version:
         return
-    start = start_of_ids(last.stem) if last.stem else b""
     for recorded in session.events(state.conversation_id, last.version):
         event_id = bytes.fromhex(recorded.event_id)
         is_said = isinstance(recorded.event, MessageAdded | ToolPending)
-        if (is_said or has_stem(event_id)) and event_id[:STEM_BYTES] != start:
+        if (is_said or has_stem(event_id)) and not (last.stem and is_of_stem(event_id, last.stem)):
             raise ImportConflict(state.conversation_id, messages + 1, recorded.version)
 
 
@@ -107,6 +114,7 @@ def events_of_new(
     look_up: LookUp,
     provider: str,
     message_id: str | None,
+    places: HistoryPlaces,
 ) -> NewEvents:
     """Return the events of `new` messages, which follow the `known` ones of their batch.
 
@@ -132,8 +140,12 @@ def events_of_new(
     for number, message in enumerate(new):
         if message.failed is not None:
             by_message[number].append(message.failed)
+        if message.compaction is not None:
+            by_message[number] += places.compacted(message.compaction, len(made.events), provider)
+        places.add(len(made.events))
         made.events += by_message[number]
-        made.ids += event_ids_of(message.stem, len(by_message[number]))
+        ids = event_ids_of(message.stem, len(by_message[number]))
+        made.ids += map(copy_id, ids) if message.is_copy else ids
         made.times += [times[number]] * len(by_message[number])
         if message.answers > 1:
             made.findings.append(Finding(number, *_SEVERAL))

@@ -71,9 +71,10 @@ def record(  # noqa: PLR0913 - each with a default
     if expected_version is not None:
         check_version("expected_version", expected_version)
     refuse_fragments(message)
-    given = message if is_json_object(message) else [message]
-    parsed = parse_own(given, provider, None, None, "the message")
-    failed = failure_of(message, known_provider(provider))
+    given = [*listed(message if is_json_object(message) else [message], list_key(provider))]
+    failures = [failure_of(each, known_provider(provider)) for each in given]
+    failed = failures[0] if given and given[0] is message else None
+    parsed = parse_own(given, provider, None, None, "the message", failures)
     items = [without_restorable_native(item, provider) for item in parsed]
     if broken_off:
         items = [
@@ -166,9 +167,10 @@ def record_messages(
 ) -> Command[list[Tool]]:
     """Record messages as one append; see `Conversation.record_messages`."""
     given = [*listed(messages, list_key(provider))]
-    items, numbers = parse_own_numbered(given, provider, is_error, is_rejection)
+    failures = [failure_of(each, provider) for each in given]
+    items, numbers = parse_own_numbered(given, provider, is_error, is_rejection, failures=failures)
     compacted = [without_restorable_native(item, provider) for item in items]
-    failed = {n: why for n, each in enumerate(given) if (why := failure_of(each, provider))}
+    failed = {n: why for n, why in enumerate(failures) if why is not None}
     facts = {n: model_responded(given[n], known_provider(provider)) for n in failed}
 
     def decide(state: ConversationState, look_up: LookUp) -> Sequence[Event]:

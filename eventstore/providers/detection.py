@@ -31,13 +31,15 @@ _WRAPPERS: Final = ("body", "params", "request")
 """Members that hold a request in the lines of a batch, or of a proxy's log."""
 
 
+_MEMBERS_OF_REQUESTS: Final = frozenset({*LIST_KEYS, *_WRAPPERS})
+
 _SERVER_STATE: Final = ("previous_response_id", "conversation")
 """Members of a request that name what the server keeps."""
 
 
 def request_of(value: object) -> JsonObject | None:
     """Return the arguments of a request, wrapped or not; None if the value is not a request."""
-    if not is_json_object(value):
+    if not is_json_object(value) or _MEMBERS_OF_REQUESTS.isdisjoint(value):
         return None
     inside: list[JsonValue] = [value.get(key) for key in _WRAPPERS]
     for arguments in (value, *inside):

@@ -95,9 +95,11 @@ def failure_of(response: object, provider: str) -> FailedResponse | None:
     )
 
 
-def says_nothing(response: object, provider: str) -> bool:
-    """Return whether a response has neither words nor calls, nor reasoning if it is an answer."""
-    failed = failure_of(response, provider)
+def says_nothing(response: object, provider: str, failed: FailedResponse | None) -> bool:
+    """Return whether a response has neither words nor calls, nor reasoning if it is an answer.
+
+    `failed` is what `failure_of` says of it.
+    """
     if failed is not None:
         return not failed.says_something
     members = adapter_of(provider).response_members
@@ -290,13 +292,19 @@ def _is_response(response: object, members: ResponseMembers) -> bool:
     if speaker not in (None, "assistant"):
         return False
     is_named = member(response, "object") in _OBJECTS
-    if not is_named and not any(_has(response, name) for name in names):
+    if not is_named and not _has_any(response, names):
         return False
     return request_of(response) is None
 
 
 _OBJECTS: Final = ("chat.completion", "response")
 """What whole responses call themselves."""
+
+
+def _has_any(response: object, names: frozenset[str]) -> bool:
+    if is_json_object(response):
+        return not names.isdisjoint(response)
+    return any(_has(response, name) for name in names)
 
 
 def _has(response: object, name: str) -> bool:

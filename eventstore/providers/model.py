@@ -83,7 +83,32 @@ class ParsedResult(msgspec.Struct, frozen=True, gc=False):
     """Its call would get an answer of another form, so that `native` is needed."""
 
 
+class ParsedCompaction(msgspec.Struct, frozen=True, gc=False):
+    """A compaction among the messages of a history; see `HistoryCompacted`.
+
+    Messages are counted as the history has them, from 0, with its compactions. Hidden are those
+    from `first` on that are before `end`; None means all before the compaction.
+    """
+
+    messages: tuple[ParsedMessage, ...] = ()
+    """What stands in their place."""
+    first: int = 0
+    end: int | None = None
+    hides_system: bool = False
+    trigger: str | None = None
+    tokens_before: int | None = None
+
+
 ParsedItem: TypeAlias = ParsedMessage | ParsedResult
+
+HistoryItem: TypeAlias = ParsedItem | ParsedCompaction
+"""What a source gives that is no provider's messages."""
+
+
+class CopiedMessage(msgspec.Struct, frozen=True, gc=False):
+    """A message of a history, in whichever form, that happened in another conversation."""
+
+    message: object
 
 
 def parts_beyond_text(parts: tuple[Part, ...]) -> tuple[Part, ...]:

@@ -16,7 +16,7 @@ from eventstore.domain.messages import Text
 from eventstore.domain.own_texts import error_of_text
 from eventstore.providers.adapter_protocol import ResultTest
 from eventstore.providers.detection import MESSAGE_LABEL, is_foreign, listed, refuse_foreign
-from eventstore.providers.failed_responses import says_nothing
+from eventstore.providers.failed_responses import FailedResponse, failure_of, says_nothing
 from eventstore.providers.finish_reason import finish_reason_of
 from eventstore.providers.json_values import as_text
 from eventstore.providers.model import Change, ParsedItem, ParsedMessage, ParsedResult
@@ -39,15 +39,17 @@ def parse(
     name: str,
     is_error: ResultTest | None = None,
     is_rejection: ResultTest | None = None,
+    failures: Sequence[FailedResponse | None] | None = None,
 ) -> list[ParsedItem]:
     """Return the items of messages in a provider's form: dicts, or the SDK's own objects.
 
     `messages` may be a whole request, whose messages are then taken. `is_error` returns whether a
     result, as the provider wrote it, is a failure; by default, the member `is_error` says so, and
     `{"error":"..."}` as its text does, where the provider has no mark for it.
-    `is_rejection` returns whether a person refused the call. No message raises an error.
+    `is_rejection` returns whether a person refused the call. `failures` has for each message what
+    `failure_of` says of it, if the caller has asked. No message raises an error.
     """
-    given = _without_silent(listed(messages, list_key(name)), name)
+    given = _without_silent(listed(messages, list_key(name)), name, failures)
     return _parsed(given, [plain(message) for message in given], name, is_error, is_rejection)[0]
 
 
@@ -57,13 +59,14 @@ def parse_own(
     is_error: ResultTest | None = None,
     is_rejection: ResultTest | None = None,
     label: str = MESSAGE_LABEL,
+    failures: Sequence[FailedResponse | None] | None = None,
 ) -> list[ParsedItem]:
     """Return the items of messages that will be stored; see `parse`.
 
     Raises:
         ValueError: the calls, or results, are in another provider's form.
     """
-    return parse_own_numbered(messages, name, is_error, is_rejection, label)[0]
+    return parse_own_numbered(messages, name, is_error, is_rejection, label, failures)[0]
 
 
 def parse_own_numbered(
@@ -72,21 +75,31 @@ def parse_own_numbered(
     is_error: ResultTest | None = None,
     is_rejection: ResultTest | None = None,
     label: str = MESSAGE_LABEL,
+    failures: Sequence[FailedResponse | None] | None = None,
 ) -> tuple[list[ParsedItem], list[int]]:
     """Return the items of messages, and for each the number of its message; see `parse_own`."""
     listing = [*listed(messages, list_key(name))]
     for number, message in enumerate(listing):
         refuse_several(message, label.format(number))
-    given = _without_silent(listing, name)
+    given = _without_silent(listing, name, failures)
     taken = [plain(message) for message in given]
     items, numbers = _parsed(given, taken, name, is_error, is_rejection)
     refuse_foreign(taken, items, name, label)
     return items, numbers
 
 
-def _without_silent(messages: Iterable[object], name: str) -> list[object]:
+def _without_silent(
+    messages: Iterable[object],
+    name: str,
+    failures: Sequence[FailedResponse | None] | None = None,
+) -> list[object]:
     """Return messages with None for each response that says nothing."""
-    return [None if says_nothing(message, name) else message for message in messages]
+    given = [*messages]
+    known = [failure_of(each, name) for each in given] if failures is None else failures
+    return [
+        None if says_nothing(message, name, failed) else message
+        for message, failed in zip(given, known, strict=True)
+    ]
 
 
 def _parsed(

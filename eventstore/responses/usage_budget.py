@@ -21,13 +21,14 @@ from uuid import NAMESPACE_URL, uuid5
 from eventstore.agent_errors.errors import UsageLimitExceeded
 from eventstore.append.command import Command, PendingAppend
 from eventstore.domain.codec import encode
-from eventstore.domain.events import ModelResponded, UsageLimitBreach
+from eventstore.domain.events import ModelResponded
 from eventstore.domain.recorded_responses import (
     another_after,
     completion,
     could_be_one,
     response_key,
 )
+from eventstore.domain.usage import UsageLimitBreach
 from eventstore.errors import UsageUnknown, UsageUnknownWarning
 from eventstore.policies.prices import priced
 from eventstore.policies.usage_limits import RunUsage, UsageLimits

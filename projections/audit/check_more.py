@@ -45,6 +45,7 @@ PLACES = {
     "rejected": {"call_id": "call_id", "word": "source"},
     "message": {"role": "role", "turn": "turn", "calls": "calls", "call_id": "call_id"},
     "hook_raised": {"call_id": "call_id", "word": "failure.kind"},
+    "history_compacted": {"until": "until", "after": "after", "hides_system": "hides_system"},
     "run_ended": {"word": "reason"},
 }
 """The places in a payload of what stays when all else of it is gone, by tags."""
@@ -52,7 +53,9 @@ DEFAULTS = {
     "attempt": 0,
     "index": 0,
     "calls": 0,
-    **dict.fromkeys(("imported", "lossy", "synthetic"), False),
+    "until": 0,
+    "after": 0,
+    **dict.fromkeys(("hides_system", "imported", "lossy", "synthetic"), False),
 }
 EDITS = {"approved": "edited_call", "running": "arguments"}
 WRONG = (

@@ -7,13 +7,15 @@
 3. "all": over the whole history one call of each fingerprint stays: its first completion,
    otherwise its last failure. This is the rule of `repair_history`.
 4. "none": every call stays.
-5. A call is left out together with its result. The call that stays keeps its own turn, and its
+5. Calls that the model sees no more (`compaction`) stand for none, and none for them.
+6. A call is left out together with its result. The call that stays keeps its own turn, and its
    answer has a note of how many attempts failed and why.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 
 import msgspec
 
@@ -42,6 +44,7 @@ class _Settled(msgspec.Struct, frozen=True):
     start: int = 0
     notes: Notes = {}
     repairs: Sequence[Repair] = ()
+    hidden: AbstractSet[int] = frozenset()
 
 
 class CollapsedCalls:
@@ -50,38 +53,47 @@ class CollapsedCalls:
     def __init__(self) -> None:
         self._last = _Settled()  # replaced as one
 
-    def of(self, entries: Entries, collapse: Collapse, repairs: list[Repair]) -> Notes:
-        """Return which calls are left out, and the notes; what is done is added to `repairs`."""
+    def of(
+        self,
+        entries: Entries,
+        collapse: Collapse,
+        repairs: list[Repair],
+        hidden: AbstractSet[int],
+    ) -> Notes:
+        """Return which calls are left out, and the notes; what is done is added to `repairs`.
+
+        No call stands for another where one of both is in an entry that is `hidden`, by its place.
+        """
         if collapse == "none":
             return {}
         if collapse == "all":
             notes: Notes = {}
-            for group in _repeated(_calls(entries)):
+            for group in _repeated(_calls(entries, hidden)):
                 _keep_one(group, notes, repairs)
             return notes
-        settled = self._last = self._settled(entries, collapse)
+        settled = self._last = self._settled(entries, collapse, hidden)
         repairs += settled.repairs
         if collapse == "earlier":
             return settled.notes
         notes = {**settled.notes}
-        _collapse(entries[settled.start :], notes, repairs)
+        _collapse(entries[settled.start :], notes, repairs, hidden)
         return notes
 
-    def _settled(self, entries: Entries, collapse: Collapse) -> _Settled:
+    def _settled(self, entries: Entries, collapse: Collapse, hidden: AbstractSet[int]) -> _Settled:
         """Return what is collapsed before the user's last words."""
         last = self._last
         changes = len(entries.changes)
         is_same = all(place >= last.start for place in entries.changes[last.changes :])
-        if last.collapse != collapse or not is_same:
-            last = _Settled(collapse)
+        if last.collapse != collapse or last.hidden != hidden or not is_same:
+            last = _Settled(collapse, hidden=hidden)
         said = [place for place in range(last.end, len(entries)) if _is_said(entries[place])]
         if not said:
             return msgspec.structs.replace(last, changes=changes, end=len(entries))
         notes, repairs, start = {**last.notes}, [*last.repairs], last.start
         for end in said:
-            _collapse(entries[start:end], notes, repairs)
+            _collapse(entries[start:end], notes, repairs, hidden)
             start = end
-        return _Settled(collapse, changes, len(entries), start, notes, repairs)
+        return _Settled(collapse, changes, len(entries), start, notes, repairs, hidden)
 
 
 def _is_said(entry: Entry) -> bool:
@@ -89,13 +101,17 @@ def _is_said(entry: Entry) -> bool:
     return entry.role == "user" and not entry.misplaced_result
 
 
-def _calls(entries: Iterable[Entry]) -> list[LoggedCall]:
+def _calls(entries: Iterable[Entry], hidden: AbstractSet[int]) -> list[LoggedCall]:
+    if hidden:
+        entries = [entry for entry in entries if entry.place not in hidden]
     return [call for entry in entries for call in entry.calls]
 
 
-def _collapse(entries: Iterable[Entry], notes: Notes, repairs: list[Repair]) -> None:
+def _collapse(
+    entries: Iterable[Entry], notes: Notes, repairs: list[Repair], hidden: AbstractSet[int]
+) -> None:
     """Leave out the failed calls that a later one of these entries repeats."""
-    calls = _calls(entries)
+    calls = _calls(entries, hidden)
     if any(type(call.tool.status) is Failed for call in calls):
         for group in _repeated(calls):
             _keep_later(group, notes, repairs)

@@ -43,7 +43,8 @@ class Entry(msgspec.Struct, gc=False):
     `misplaced_result` are the parts of a result that the lifecycle has no place for.
     `results_message` is the message in which the results of the calls came. `may_be_server_call`
     marks the result of a call that the provider's server may keep, `is_continued` one in a request
-    which says that it does. `place` is its place among the entries.
+    which says that it does. `place` is its place among the entries. `last_piece` is the version of
+    the last further piece of the message.
     """
 
     role: str
@@ -55,6 +56,7 @@ class Entry(msgspec.Struct, gc=False):
     may_be_server_call: bool = False
     is_continued: bool = False
     place: int = 0
+    last_piece: int = 0
 
 
 class Entries(list[Entry]):

@@ -18,7 +18,8 @@ from eventstore.providers import (
 )
 from projections.formatting import NotebookText, plural
 from projections.history.collapse import CollapsedCalls
-from projections.history.entries import Entries, Entry, Repair
+from projections.history.compaction import Compactions, last_version
+from projections.history.entries import Entries, Repair
 from projections.history.explanation import explanation
 from projections.history.options import HistoryOptions
 from projections.history.shown_turns import ShownTurns, copied
@@ -182,6 +183,7 @@ def history_to_show(
     options: HistoryOptions,
     trace: Trace,
     kept: KeptView | None,
+    compactions: Compactions,
 ) -> ModelHistory:
     """Return what the model sees of `entries`, which took `repairs` to collect.
 
@@ -192,24 +194,26 @@ def history_to_show(
     """
     made = list(repairs)
     begun = kept or KeptView()
-    notes = begun.collapsed.of(entries, options.collapse, made)
+    hidden = compactions.hidden(entries, options.pinned)
+    notes = begun.collapsed.of(entries, options.collapse, made, hidden)
     turns, of_turns = begun.shown.of(entries, options, notes)
     made += chain.from_iterable(of_turns)
+    last_versions: Sequence[int] = ()
+    if compactions:
+        made += compactions.repairs(entries, hidden)
+        shown = [*compactions.shown(turns, entries, hidden)]
+        turns, last_versions = [turn for turn, _ in shown], [last for _, last in shown]
+    elif options.has_window:
+        last_versions = [last_version(entry) for entry in entries]
     if options.has_window:
-        last_versions = [_last_version(entry) for entry in entries]
         cuts = apply_window(turns, last_versions, options, begun.counted)
-        made += [_cut_off(entries, cut, options.summary) for cut in cuts]
+        made += [_cut_off(cut, options.summary) for cut in cuts]
     return ModelHistory(turns, made, trace, options, None if kept is None else kept.request)
 
 
-def _last_version(entry: Entry) -> int:
-    """Return the version of the last event that concerns an entry."""
-    return max((entry.version, *(call.versions[-1] for call in entry.calls)))
-
-
-def _cut_off(entries: Sequence[Entry], cut: Cut, summary: str | None) -> Repair:
-    versions = tuple(entries[place].version for place in cut.turns)
-    turns = f"{plural(len(cut.turns), 'older turn')} outside of {cut.window}"
+def _cut_off(cut: Cut, summary: str | None) -> Repair:
+    versions = cut.versions
+    turns = f"{plural(len(versions), 'older turn')} outside of {cut.window}"
     if summary is None:
         return Repair("dropped", "window", turns, None, versions)
     return Repair("collapsed", "window", f"a summary stands for {turns}", None, versions)

@@ -22,6 +22,7 @@ from eventstore import (
     Conversation,
     Event,
     Failed,
+    HistoryCompacted,
     HookRaised,
     IllegalTransition,
     MessageAdded,
@@ -48,6 +49,7 @@ from eventstore.domain.unreadable_steps import left_in_doubt
 from eventstore.domain.wording import later_wording, reworded
 from eventstore.providers import LaterSystem, Reasoning, ServerKept, references_server_call
 from projections.history.bounded_results import ResultLimitsByTool
+from projections.history.compaction import Compactions
 from projections.history.entries import Entries, Entry, LoggedCall, Repair
 from projections.history.model_history import KeptView, ModelHistory, history_to_show
 from projections.history.options import (
@@ -177,6 +179,7 @@ class History:
         self._markers = ReadMarkers()
         self._entry_of_call: dict[str, Entry] = {}
         self._trace = Trace()
+        self._compactions = Compactions()
         self._kept = KeptView()
         self._is_continued = is_continued
         self._has_references = is_continued  # to calls that the provider's server keeps
@@ -220,10 +223,14 @@ class History:
                 self._trace.add_raised(event.call_id, event)
         elif type(event) is ModelResponded:
             self._trace.add_response(event, version)
+        elif type(event) is HistoryCompacted:
+            self._compactions.add(version, event)
+            self._trace.end_turn()
 
     def _cover(self, payload: RedactedPayload) -> None:
         """Give up what is kept of an event; see `redactions`."""
         self._kept = KeptView()
+        self._compactions.cover(payload.version)
         call = self._calls.get(payload.call_id or "")
         if call is not None:
             call.tool = covered_call(call.tool)
@@ -254,6 +261,7 @@ class History:
             entry = self._turns[event.turn]
             first = entry.message
             entry.message = event if first is None else first.continued_by(event)
+            entry.last_piece = version
             self._said[version] = entry
             self._entries.note_change(entry)
             return
@@ -438,11 +446,15 @@ class History:
 
     def view_with(self, options: HistoryOptions) -> ModelHistory:
         """Return what the model sees; see `view`."""
-        return history_to_show(self._entries, self.repairs, options, self._trace.copy(), self._kept)
+        return self._view(options, self._kept)
 
     def last_view(self, options: HistoryOptions) -> ModelHistory:
         """Return what the model sees, and keep nothing of it for a next view; see `view`."""
-        return history_to_show(self._entries, self.repairs, options, self._trace.copy(), None)
+        return self._view(options, None)
+
+    def _view(self, options: HistoryOptions, kept: KeptView | None) -> ModelHistory:
+        trace = self._trace.copy()
+        return history_to_show(self._entries, self.repairs, options, trace, kept, self._compactions)
 
 
 def _came_as_message(event: ToolCompleted | ToolFailed | ToolRejected, turn: Entry) -> bool:

@@ -90,7 +90,7 @@ def turn_of(
     elif entry.role == "tool":
         return _orphan_turn(entry, message, options, repairs)
     else:
-        turn = _message_turn(entry, message)
+        turn = message_turn(entry, message)
     if entry.calls:
         free_texts = _free_texts(turn)
         turn.calls = [
@@ -104,7 +104,8 @@ def turn_of(
     return turn
 
 
-def _message_turn(entry: Entry, message: MessageAdded) -> Turn:
+def message_turn(entry: Entry, message: MessageAdded) -> Turn:
+    """Return the turn of a message, without calls."""
     role = message.role if message.role in ROLES else "user"
     turn = Turn(
         role, message.parts, [], message.provider, message.native, message.exact, message.joined

@@ -27,9 +27,9 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Cut(msgspec.Struct, frozen=True):
-    """The places of the turns that one limit cut off, and the limit in words."""
+    """The versions of the turns that one limit cut off, and the limit in words."""
 
-    turns: list[int]
+    versions: tuple[int, ...]
     window: str
 
 
@@ -91,7 +91,7 @@ def _cut_before(
     for place in outside:
         turns[place] = msgspec.structs.replace(turns[place], hidden=True)
     if outside:
-        cuts.append(Cut(outside, window))
+        cuts.append(Cut(tuple(turns[place].version or 0 for place in outside), window))
 
 
 def _outside(turns: Sequence[Turn], stay: Sequence[bool], start: int) -> list[int]:

@@ -21,4 +21,5 @@ class Totals(msgspec.Struct, gc=False, omit_defaults=True):
     anomaly_count: int = 0
     anomalies: list[Anomaly] = []
     breaches: dict[str, int] = {}
+    copied_calls: int = 0
     last: tuple[int, str] = (0, "")

@@ -24,15 +24,20 @@ REQUESTS_PER_PAGE = 512
 """Requests of a conversation that one row holds."""
 
 
+IMPORTED, COPIED = 1, 2
+"""What the column `imported` of a call adds up: it is of an imported history, it is a copy."""
+
+
 class StoredTool:
     """A call as it stands, and its row: `position` is that of the request.
 
-    `is_changed`: an event changed it since the last commit.
+    `imported` is what the column of this name has. `is_changed`: an event changed it since the last
+    commit.
     """
 
     __slots__ = ("changed_at", "imported", "is_changed", "is_stored", "position", "tool")
 
-    def __init__(self, tool: Tool, position: int, *, imported: bool, is_stored: bool) -> None:
+    def __init__(self, tool: Tool, position: int, *, imported: int, is_stored: bool) -> None:
         self.tool = tool
         self.position = position
         self.imported = imported
@@ -42,10 +47,10 @@ class StoredTool:
 
 
 class RestingCall(NamedTuple):
-    """An open call as it was stored: the call, and what it was counted as."""
+    """An open call as it was stored: the call, and what it was counted as, if it was."""
 
     call: LiveCall
-    counted: CountedStatus
+    counted: CountedStatus | None
 
 
 class StoredConversation:

@@ -174,7 +174,10 @@ calls = _state_table(
     Index("toolledger_calls_status", "projection", "status", "lane", "position"),
     Index("toolledger_calls_of", "projection", "lane", "conversation", "position"),
 )
-"""The current calls; `position` is that of the request, `body` the whole call as JSON."""
+"""The current calls; `position` is that of the request, `body` the whole call as JSON.
+
+`imported` is 1 for a call of an imported history, and 2 more for a copy without a step of its own.
+"""
 
 open_calls = _state_table(
     "open_calls",

@@ -56,6 +56,7 @@ def read_statistics(connection: Connection, generation: int) -> Statistics:
     return counts.statistics(
         events=sum(lane.events for lane in totals),
         conversations=sum(lane.conversations for lane in totals),
+        copied_calls=sum(lane.copied_calls for lane in totals),
         forgotten=sum(lane.forgotten for lane in totals),
         anomaly_count=sum(lane.anomaly_count for lane in totals),
         anomalies=tuple(anomalies[:MAX_ANOMALIES]),

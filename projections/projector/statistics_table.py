@@ -37,6 +37,7 @@ from projections.statistics.counters import (
     FingerprintCounter,
     LiveCall,
     ToolCounter,
+    Uncounted,
 )
 from projections.statistics.fold import StatisticsFold
 
@@ -55,6 +56,7 @@ class TableCounters:
         self.buckets: dict[int, Bucket] = {}
         self.fingerprints = fingerprints
         self._width = width
+        self._uncounted = Uncounted()
 
     def bucket_start(self, time: int) -> int:
         """Return when the bucket starts that a time falls into."""
@@ -76,6 +78,8 @@ class TableCounters:
     def take_back(self, resting: RestingCall) -> None:
         """Take back what a call was counted as when it was stored."""
         call, counted = resting
+        if counted is None:
+            return
         self.tool(counted.tool_counter.name_only.name, call.asked_at)  # it changes
         self.fingerprints.note_change(counted.fingerprint_counter)
         counted.add(-1)
@@ -84,8 +88,9 @@ class TableCounters:
         """Return a call that was stored."""
         name = body.asked.name
         known = self.fingerprints.known.counters.get(body.mark or "")
+        tools = self._uncounted if body.copied else self.buckets[body.starts_at].tools
         call = LiveCall(
-            tool_counter=self.buckets[body.starts_at].tools[name],
+            tool_counter=tools[name],
             fingerprint_counter=known or FingerprintCounter(tool=name),
             asked_at=body.starts_at,
             **state_of(body),
@@ -106,6 +111,7 @@ class StoredStatistics:
         self._counters = TableCounters(width, self._fingerprints)
         self._fold = StatisticsFold(self._counters)
         self._fold.events = totals.events
+        self._fold.copied_calls = totals.copied_calls
         self._fold.anomaly_count = totals.anomaly_count
         self._fold.anomalies = list(totals.anomalies)
         self._stored_calls = 0
@@ -140,7 +146,7 @@ class StoredStatistics:
         counters.buckets |= _load_buckets(connection, lane.key, missing)
         for conversation, body in found:
             call = counters.call(body)
-            conversation.resting[call.id] = RestingCall(call, CountedStatus.of(call))
+            conversation.resting[call.id] = RestingCall(call, CountedStatus.if_counted(call))
         self._stored_calls += len(found)
 
     def extend(self, events: Sequence[Recorded]) -> None:
@@ -161,7 +167,7 @@ class StoredStatistics:
     ) -> list[RowChanges]:
         """Return what has changed, of these conversations."""
         totals, fold, known = self._totals, self._fold, self._fingerprints.known
-        totals.events = fold.events
+        totals.events, totals.copied_calls = fold.events, fold.copied_calls
         totals.anomaly_count, totals.anomalies = fold.anomaly_count, fold.anomalies
         totals.numbered, totals.forgotten = known.numbered, known.forgotten
         calls = self._call_changes(changed)
@@ -180,8 +186,9 @@ class StoredStatistics:
                 if calls.get(call_id) is not resting.call:
                     resolved.append(key_of(conversation.id, call_id))
             for call_id, call in calls.items():
-                counted = CountedStatus.of(call)
-                counted.add()
+                counted = CountedStatus.if_counted(call)
+                if counted is not None:
+                    counted.add()
                 body = call_body(call, self._counters.bucket_start(call.asked_at))
                 is_stored = call_id in resumed and resumed[call_id].call is call
                 row: Row = {"key": key_of(conversation.id, call_id), "body": body}

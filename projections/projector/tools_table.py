@@ -11,7 +11,12 @@ import msgspec
 from eventstore import EventStoreError, Recorded, Tool, ToolEvent, evolve
 from projections.current_tools import CurrentTools
 from projections.projector import schema
-from projections.projector.conversations_table import StoredConversation, StoredTool
+from projections.projector.conversations_table import (
+    COPIED,
+    IMPORTED,
+    StoredConversation,
+    StoredTool,
+)
 from projections.projector.queries import (
     Row,
     RowChanges,
@@ -68,7 +73,7 @@ class StoredTools:
         for key, position, imported, body in found:
             conversation, call_id = wanted[bytes(key)]
             tool = decode_tool(body)
-            stored = StoredTool(tool, position, imported=bool(imported), is_stored=True)
+            stored = StoredTool(tool, position, imported=imported, is_stored=True)
             conversation.tools[call_id] = stored
 
     def extend(self, events: Sequence[Recorded]) -> None:
@@ -91,9 +96,12 @@ class StoredTools:
             if after is before:
                 continue
             if stored is None:
-                imported = bool(getattr(event, "imported", False))
+                imported = IMPORTED * bool(getattr(event, "imported", False))
+                imported += COPIED * recorded.is_copy
                 stored = StoredTool(after, recorded.position, imported=imported, is_stored=False)
                 conversation.tools[call_id] = stored
+            elif not recorded.is_copy:  # it has a step of its own
+                stored.imported &= ~COPIED
             stored.tool = after
             self._note(conversation, call_id, stored, recorded.time)
 
@@ -139,6 +147,7 @@ def _state_of(stored: StoredTool) -> Row:
         "position": stored.position,
         "status": tool.status.name,
         "attempts": tool.attempts,
+        "imported": stored.imported,
         "fingerprint": None if tool.fingerprint is None else storable(tool.fingerprint),
         "changed_at": stored.changed_at,
         "body": _encode(tool).decode(),
@@ -152,7 +161,6 @@ def _request_of(conversation: StoredConversation, call_id: str, stored: StoredTo
         "conversation_id": storable(conversation.id),
         "call_id": storable(call_id),
         "tool": storable(stored.tool.call.name),
-        "imported": int(stored.imported),
         "requested_at": stored.tool.requested_at,
     }
 

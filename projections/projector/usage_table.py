@@ -37,6 +37,7 @@ Counted: TypeAlias = tuple[str, str]
 class _TurnBody(msgspec.Struct, gc=False, omit_defaults=True):
     turns: ResponseTurns
     tools: list[str] = []
+    copied: int = 0
 
 
 _decode_turn = msgspec.json.Decoder(_TurnBody).decode
@@ -76,7 +77,7 @@ class StoredUsage:
         rows = select_keys(reading(), schema.turns, columns, lane.key, "conversation", older)
         for number, row in rows:
             turn, body = known[older[number].id], _decode_turn(row)
-            turn.turns, turn.tools = body.turns, set(body.tools)
+            turn.turns, turn.tools, turn.copied = body.turns, set(body.tools), body.copied
             older[number].turn_row = row
 
     def extend(self, events: Sequence[Recorded]) -> None:
@@ -144,7 +145,7 @@ class StoredUsage:
         turn = self._counters.conversations[conversation.id]
         if conversation.turn_row is None and turn.turns == ResponseTurns():
             return None
-        return encode_text(_TurnBody(turn.turns, sorted(turn.tools)))
+        return encode_text(_TurnBody(turn.turns, sorted(turn.tools), turn.copied))
 
 
 def _encoded_durations(durations: Durations) -> StoredDurations:

@@ -91,7 +91,7 @@ def report_data(
         last_at=max(times),
         rows=rows.rows,
         prompts=prompts_of(events, provider or own_provider(events), wanted, max_turns),
-        statistics=error_statistics(events),
+        statistics=error_statistics(events, copies=True),
         loops=tuple(_loop(each) for each in diagnosis.loops[:MAX_LISTED]),
         findings=tuple(scan(events, FINDING_RULES)[:MAX_LISTED]),
         tokens=tuple(_tokens(events)),

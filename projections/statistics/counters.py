@@ -75,6 +75,12 @@ class Counter(msgspec.Struct, gc=False):
         self.settlements = settlements = self.settlements or {}
         settlements[outcome] = settlements.get(outcome, 0) + count
 
+    @property
+    def has_counted(self) -> bool:
+        """Whether anything was counted."""
+        by_name = self.failures or self.rejections or self.settlements
+        return bool(by_name) or any(getattr(self, name) for name in _COUNTS)
+
     def add(self, other: Counter) -> None:
         """Add the counts of another counter."""
         for name in _COUNTS:
@@ -223,7 +229,8 @@ class CallState(msgspec.Struct, gc=False, omit_defaults=True):
     its attempts are counted as lost. `runs_again`: a person has said so. Of a failed call only the
     tool's name is kept in `asked`. An `imported` one ran elsewhere. `approval_expires` says that of
     the approval in force, and `retry_announced` that the last attempt failed and the next is to
-    come, if a new approval has to come before it, too.
+    come, if a new approval has to come before it, too. A `copied` one has no step of its own
+    conversation so far: it is counted where it happened.
     """
 
     id: str
@@ -240,6 +247,7 @@ class CallState(msgspec.Struct, gc=False, omit_defaults=True):
     imported: bool = False
     approval_expires: bool = False
     retry_announced: bool = False
+    copied: bool = False
 
 
 class LiveCall(CallState, gc=False, kw_only=True):
@@ -293,6 +301,14 @@ class LiveCall(CallState, gc=False, kw_only=True):
             self.fingerprint_counter.first_try_failures += 1
 
 
+class Uncounted(dict[str, ToolCounter]):
+    """Counters of tools that nobody reads: those of the steps that happened elsewhere."""
+
+    def __missing__(self, name: str) -> ToolCounter:
+        counter = self[name] = ToolCounter(name_only=FunctionCall(name, None))
+        return counter
+
+
 class CountedStatus(NamedTuple):
     """What an open or failed call adds to the counts that describe the moment."""
 
@@ -303,8 +319,10 @@ class CountedStatus(NamedTuple):
     runs_again: bool
 
     @classmethod
-    def of(cls, call: LiveCall) -> CountedStatus:
-        """Return what a call adds as it stands."""
+    def if_counted(cls, call: LiveCall) -> CountedStatus | None:
+        """Return what a call adds as it stands; None for one that is counted elsewhere."""
+        if call.copied:
+            return None
         return cls(
             call.tool_counter, call.fingerprint_counter, call.status, call.kind, call.runs_again
         )

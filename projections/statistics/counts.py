@@ -48,6 +48,7 @@ class Counts:
         *,
         events: int = 0,
         conversations: int = 0,
+        copied_calls: int = 0,
         forgotten: int = 0,
         anomaly_count: int = 0,
         anomalies: tuple[Anomaly, ...] = (),
@@ -58,10 +59,15 @@ class Counts:
             overall.include(tool)
         by_kind = {str(kind): counter.statistics() for kind, counter in self.kinds.items()}
         by_tool = {name: counter.statistics() for name, counter in self.tools.items()}
-        by_fingerprint = {key: counter.statistics() for key, counter in self.fingerprints.items()}
+        by_fingerprint = {
+            key: counter.statistics()
+            for key, counter in self.fingerprints.items()
+            if counter.has_counted
+        }
         return Statistics(
             events=events,
             conversations=conversations,
+            copied_calls=copied_calls,
             overall=overall.statistics(),
             by_tool=_most_severe_first(by_tool),
             by_kind=dict(sorted(by_kind.items(), key=lambda item: (-item[1].failures, item[0]))),

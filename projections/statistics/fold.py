@@ -9,7 +9,10 @@
 4. What a person says of a call in doubt is counted apart, as a settlement: the tool did not fail.
 5. After events that were read are redacted, the fingerprints that their conversation asked for are
    forgotten, with the arguments that are shown of them. Other counts hold no content, and stay.
-6. What changes from moment to moment (open, running, terminally failed) is not counted here: see
+6. What was copied (see `Recorded.is_copy`) is followed and not counted: it is counted in the
+   conversation where it happened. A step of a copied call that is no copy counts. `copies` counts
+   them all the same, for one conversation by itself.
+7. What changes from moment to moment (open, running, terminally failed) is not counted here: see
    `CountedStatus`.
 
 Where the counters are kept, in memory or in tables, is for `Counters` to say.
@@ -37,18 +40,27 @@ from eventstore.domain.lifecycle import TRANSITIONS
 from eventstore.domain.settlement import settled_as
 from projections.projection import NO_CALL_ID, Anomaly, anomaly, fingerprint_of, version_problem
 from projections.redactions import ReadMarkers
-from projections.statistics.counters import CountedConversation, Counters, LiveCall
+from projections.statistics.counters import (
+    CountedConversation,
+    Counters,
+    FingerprintCounter,
+    LiveCall,
+    Uncounted,
+)
 
 MAX_ANOMALIES = 100
 """Anomalies that are kept; all are counted."""
 
 
 class StatisticsFold:
-    """Counts events in `counters`; `events` and the anomalies it counts itself."""
+    """Counts events in `counters`; `events`, copied calls and the anomalies it counts itself."""
 
-    def __init__(self, counters: Counters) -> None:
+    def __init__(self, counters: Counters, *, copies: bool = False) -> None:
         self._counters = counters
+        self._counts_copies = copies
+        self._uncounted = Uncounted()
         self.events = 0
+        self.copied_calls = 0
         self.anomaly_count = 0
         self.anomalies: list[Anomaly] = []
         self._markers = ReadMarkers()
@@ -81,6 +93,8 @@ class StatisticsFold:
                 step, allowed_after = steps[tag]
                 call = chat.calls.get(event.call_id) or chat.resume(event.call_id)
                 if call is not None and call.status in allowed_after:
+                    if call.copied and not recorded.is_copy:
+                        self._begin_to_count(call, recorded)
                     step(self, chat, call, recorded, event)
                 else:
                     self._note_illegal(recorded, event, call)
@@ -115,15 +129,21 @@ class StatisticsFold:
             self._note_illegal(recorded, event, call)
             return
         at = recorded.time
-        tool = self._counters.tool(asked.name, at)
+        copied = recorded.is_copy and not self._counts_copies
+        tool = self._uncounted[asked.name] if copied else self._counters.tool(asked.name, at)
         fingerprint = self._counters.fingerprint(
             recorded.fingerprint or fingerprint_of(recorded, asked), asked.name
         )
+        is_repeated = fingerprint.number and chat.note_request(fingerprint)
+        if copied:
+            self.copied_calls += 1
+            fingerprint = FingerprintCounter(tool=asked.name)
         chat.calls[call_id] = LiveCall(
             call_id,
             asked,
             at,
             imported=event.imported,
+            copied=copied,
             tool_counter=tool,
             fingerprint_counter=fingerprint,
             asked_at=at,
@@ -132,9 +152,20 @@ class StatisticsFold:
             fingerprint.describe(asked)
         tool.calls += 1
         fingerprint.calls += 1
-        if fingerprint.number and chat.note_request(fingerprint):
+        if is_repeated:
             tool.repeated += 1
             fingerprint.repeated += 1
+
+    def _begin_to_count(self, call: LiveCall, recorded: Recorded) -> None:
+        """Count a copied call from now on: what happened to it before is counted elsewhere.
+
+        A doubt that it still has is counted, as its end will be.
+        """
+        name, lost = call.asked.name, call.lost if call.in_doubt else 0
+        call.copied, call.lost, call.asked_at = False, 0, recorded.time
+        call.tool_counter = self._counters.tool(name, recorded.time)
+        call.fingerprint_counter = self._counters.fingerprint(recorded.fingerprint, name)
+        call.count_lost(lost)
 
     def _count_approval(
         self, chat: CountedConversation, call: LiveCall, recorded: Recorded, event: ToolApproved
@@ -146,9 +177,11 @@ class StatisticsFold:
         if event.edited_call is not None:
             call.edit = event.edited_call
             fingerprint = fingerprint_of(recorded, call.edit)
-            call.fingerprint_counter = self._counters.fingerprint(fingerprint, call.edit.name)
-            if call.fingerprint_counter.number:
-                chat.note_edit(call.fingerprint_counter)
+            counter = self._counters.fingerprint(fingerprint, call.edit.name)
+            if counter.number:
+                chat.note_edit(counter)
+            if not call.copied:
+                call.fingerprint_counter = counter
 
     def _count_rejection(
         self, chat: CountedConversation, call: LiveCall, recorded: Recorded, event: ToolRejected

@@ -152,4 +152,5 @@ class MemoryCounters:
             kind.terminal = 0
         for conversation in self.conversations.values():
             for call in conversation.calls.values():
-                CountedStatus.of(call).add()
+                if (counted := CountedStatus.if_counted(call)) is not None:
+                    counted.add()

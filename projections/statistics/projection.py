@@ -31,13 +31,16 @@ class ErrorStatistics(Projection):
     Each count is kept under the fingerprint in force: calls, repeats and rejections under what
     the model asked for, what follows an edit under the edit's fingerprint.
 
+    What was copied from another conversation is counted there alone (`Recorded.is_copy`), however
+    many conversations come in. With `copies` it is counted here, too.
+
     Raises:
         ValueError: `fingerprints` is not 1 or more.
     """
 
-    def __init__(self, fingerprints: int = MAX_FINGERPRINTS) -> None:
+    def __init__(self, fingerprints: int = MAX_FINGERPRINTS, *, copies: bool = False) -> None:
         self._counters = MemoryCounters(fingerprints)
-        self._fold = StatisticsFold(self._counters)
+        self._fold = StatisticsFold(self._counters, copies=copies)
 
     def apply(self, recorded: Recorded) -> None:
         """Take in one event."""
@@ -54,6 +57,7 @@ class ErrorStatistics(Projection):
         return self._counters.counts.statistics(
             events=self._fold.events,
             conversations=len(self._counters.conversations),
+            copied_calls=self._fold.copied_calls,
             forgotten=self._counters.fingerprints.forgotten,
             anomaly_count=self._fold.anomaly_count,
             anomalies=tuple(self._fold.anomalies),
@@ -61,14 +65,16 @@ class ErrorStatistics(Projection):
 
 
 def error_statistics(
-    events: Iterable[Recorded], *, fingerprints: int = MAX_FINGERPRINTS
+    events: Iterable[Recorded], *, fingerprints: int = MAX_FINGERPRINTS, copies: bool = False
 ) -> Statistics:
     """Return what became of the calls of `events`: `print` it, or encode it as JSON.
 
     Of a feed only the headers are read. Durations are in microseconds. At most `fingerprints`
-    fingerprints are counted one by one at a time; see `ErrorStatistics`.
+    fingerprints are counted one by one at a time. What was copied from another conversation is
+    left out, as it happened there; pass `copies=True` for all that one conversation has. See
+    `ErrorStatistics`.
 
     Raises:
         ValueError: `fingerprints` is not 1 or more.
     """
-    return ErrorStatistics(fingerprints).extend(outlined(events)).result()
+    return ErrorStatistics(fingerprints, copies=copies).extend(outlined(events)).result()

@@ -120,6 +120,7 @@ class Statistics(NotebookText, msgspec.Struct, frozen=True, kw_only=True):
 
     `anomalies` are the first events that did not fit the log, `anomaly_count` is the number of
     all. `forgotten` counts the fingerprints that were dropped to keep memory bounded.
+    `copied_calls` are in no count: they happened in another conversation (`Recorded.is_copy`).
     """
 
     events: int
@@ -131,6 +132,7 @@ class Statistics(NotebookText, msgspec.Struct, frozen=True, kw_only=True):
     forgotten: int
     anomaly_count: int
     anomalies: tuple[Anomaly, ...]
+    copied_calls: int = 0
 
     def __str__(self) -> str:
         sections = (
@@ -173,7 +175,14 @@ class Statistics(NotebookText, msgspec.Struct, frozen=True, kw_only=True):
                 f"{share(n.first_try_success_rate)} right at first try",
             )
         )
-        return [scope, ", ".join(ends), ", ".join(ways)] if n.calls else [scope]
+        counts = [", ".join(ends), ", ".join(ways)] if n.calls else []
+        return [scope, *counts, *self._copies()]
+
+    def _copies(self) -> list[str]:
+        if not self.copied_calls:
+            return []
+        verb = "is a copy" if self.copied_calls == 1 else "are copies"
+        return [f"{self.copied_calls:,} more {verb} from another conversation, and counted there"]
 
     def _tools(self) -> list[str]:
         rows = [

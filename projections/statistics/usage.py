@@ -7,6 +7,8 @@
    asks for two tools stands under both, one that asks for none under none: the tools do not add up
    to the whole.
 3. A response that does not say its usage is counted, and marked as `unknown`.
+4. What was copied (see `Recorded.is_copy`) is followed and not counted: it is counted in the
+   conversation where it happened. So is what a later event adds to a response that was copied.
 
 Folding a prefix and then the rest equals folding the whole.
 """
@@ -15,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
+from math import inf
 from typing import Any, ClassVar, Self
 
 import msgspec
@@ -123,11 +126,13 @@ def _listed(counts: dict[str, int]) -> str:
 class UsageStatistics(Projection):
     """The usage so far; `result()` sums it up, `counters` are what it is counted in.
 
-    `prices` is a price table for responses that were recorded without their cost.
+    `prices` is a price table for responses that were recorded without their cost. With `copies`
+    what was copied from another conversation is counted here, too.
     """
 
-    def __init__(self, prices: Prices | None = None) -> None:
+    def __init__(self, prices: Prices | None = None, *, copies: bool = False) -> None:
         self._prices = prices
+        self._counts_copies = copies
         self.counters = UsageCounters()
 
     def apply(self, recorded: Recorded) -> None:
@@ -146,9 +151,23 @@ class UsageStatistics(Projection):
             chat.version = recorded.version
             event: Any = recorded.event
             step = steps.get(event.tag)
-            if step is not None and type(event) is not UnknownEvent:
+            if step is None or type(event) is UnknownEvent:
+                continue
+            if recorded.is_copy and not self._counts_copies:
+                chat.copied = chat.version
+                self._follow(step, chat, event)
+            elif event.tag == ModelResponded.tag and (event.completes or inf) <= chat.copied:
+                self._follow(step, chat, event)
+            else:
                 step(self, chat, event)
         return self
+
+    def _follow(self, step: Callable[..., None], chat: ConversationUsage, event: Any) -> None:
+        """Take in an event that is counted elsewhere."""
+        counters, counter = self.counters, chat.counter
+        self.counters, chat.counter = UsageCounters(), UsageCounter()
+        step(self, chat, event)
+        self.counters, chat.counter = counters, counter
 
     def _add_response(self, chat: ConversationUsage, event: ModelResponded) -> None:
         if event.completes is not None:
@@ -268,11 +287,14 @@ def _most_frequent_first(counts: Mapping[str, int]) -> dict[str, int]:
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 
-def usage_statistics(events: Iterable[Recorded], prices: Prices | None = None) -> UsageReport:
+def usage_statistics(
+    events: Iterable[Recorded], prices: Prices | None = None, *, copies: bool = False
+) -> UsageReport:
     """Return what the responses of `events` have cost, by conversation, model and tool.
 
     `print` it, or encode it as JSON. The responses are the `ModelResponded` events. `prices` is a
-    price table for those that were recorded without their cost. Of a feed only the headers are
-    read.
+    price table for those that were recorded without their cost. What was copied from another
+    conversation is left out, as it happened there; pass `copies=True` for all that one conversation
+    has. Of a feed only the headers are read.
     """
-    return UsageStatistics(prices).extend(outlined(events)).result()
+    return UsageStatistics(prices, copies=copies).extend(outlined(events)).result()

@@ -65,7 +65,7 @@ class UsageCounter(msgspec.Struct, gc=False, omit_defaults=True):
 class ConversationUsage(msgspec.Struct, gc=False):
     """The responses of one conversation, up to a version of it.
 
-    `tools` are those that the last turn has asked for.
+    `tools` are those that the last turn has asked for. `copied` is the version of the last copy.
     `estimates` are the costs that a price table has told, by the versions of the responses.
     """
 
@@ -74,12 +74,15 @@ class ConversationUsage(msgspec.Struct, gc=False):
     turns: ResponseTurns = msgspec.field(default_factory=ResponseTurns)
     tools: set[str] = set()
     estimates: dict[int, Decimal] = {}
+    copied: int = 0
 
     def add_turn(self, turn: int) -> ModelResponded | None:
-        """Take in an event of a turn; return the response of that turn, if it came before."""
+        """Take in an event of a turn; return its response, if it came before and is no copy."""
         if turn != self.turns.turn:
             self.tools.clear()
-        return self.turns.add_turn(turn)
+        response = self.turns.add_turn(turn)
+        is_copy = self.turns.response is not None and self.turns.response[0] <= self.copied
+        return None if is_copy else response
 
 
 class UsageCounters:

@@ -1,8 +1,9 @@
 """`StoreView`: what the pages show of a whole store, as a fold that continues where it stopped.
 
 Calls and errors are counted by the rules of `ErrorStatistics`: a later attempt of a call is open as
-the first one was, and what a person says of a call in doubt is no failure. Memory grows with the
-conversations and the unsettled calls, not with the log.
+the first one was, and what a person says of a call in doubt is no failure. The line of a
+conversation counts all that it has; over the store, an error that was copied counts where it
+happened. Memory grows with the conversations and the unsettled calls, not with the log.
 """
 
 from __future__ import annotations
@@ -123,7 +124,8 @@ class StoreView:
             and settled_as(event, has_begun=True) is None
         ):
             line.failed += 1
-            self._add_error(recorded, event, before.call.name)
+            if not recorded.is_copy:
+                self._add_error(recorded, event, before.call.name)
 
     def _add_error(self, recorded: Recorded, event: ToolFailed, tool: str) -> None:
         text = error_line(event.failure.message)

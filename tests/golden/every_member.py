@@ -18,6 +18,7 @@ from eventstore import (
     FunctionCall,
     FunctionResponse,
     GateAnswer,
+    HistoryCompacted,
     HookAnswer,
     HookRaised,
     Image,
@@ -320,6 +321,15 @@ ARCHIVED = (
     EventsRestored(by="mia", version=7),
 )
 
+COMPACTED = HistoryCompacted(
+    until=41,
+    messages=(MessageAdded(role="user", parts=(Text("What was said: …"),)),),
+    after=1,
+    hides_system=True,
+    trigger="auto",
+    tokens_before=150_000,
+)
+
 LATER: tuple[Event, ...] = (
     SKIPPED,
     PAUSED,
@@ -342,5 +352,6 @@ LATER: tuple[Event, ...] = (
     REDACTED_IN_ORIGIN,
     *ARCHIVED,
     RESPONSE_FAILED,
+    COMPACTED,
 )
 """Events with the members that came after the first golden log."""

@@ -31,7 +31,7 @@ from projections.projector.queries import write_changes
 from projections.projector.settings import ProjectorSettings
 
 moves = st.lists(
-    st.tuples(st.integers(0, 2), st.integers(0, 4), st.integers(0, 11), st.integers(0, 11)),
+    st.tuples(st.integers(0, 4), st.integers(0, 4), st.integers(0, 12), st.integers(0, 11)),
     max_size=60,
 )
 # what the projector does after so many moves: nothing, catch up, begin anew, crash, rebuild

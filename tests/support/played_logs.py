@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from eventstore import Conversation, EventStore, ModelResponded, Recorded, RunEnded, Usage
+from eventstore import (
+    Conversation,
+    EventStore,
+    HistoryCompacted,
+    MessageAdded,
+    ModelResponded,
+    Recorded,
+    RunEnded,
+    Text,
+    Usage,
+)
 
 Step = tuple[str, int]
 
@@ -19,6 +29,7 @@ KINDS = (
     "reject",
     "response",
     "end",
+    "compact",
 )
 STEPS: st.SearchStrategy[list[Step]] = st.lists(
     st.tuples(st.sampled_from(KINDS), st.integers(0, 3)), max_size=25
@@ -38,6 +49,9 @@ def play(chat: Conversation, steps: list[Step]) -> None:
             chat.append(ModelResponded("openai", "gpt", usage=Usage(10 * number, number)))
         elif kind == "end":
             chat.append(RunEnded("completed"))
+        elif kind == "compact" and chat.version > 2 * number:
+            said = MessageAdded("user", (Text(f"summary {number}"),))
+            chat.append(HistoryCompacted(chat.version - number, (said,), number // 2))
         elif kind == "start" and waiting:
             chat.start(waiting[0])
         elif kind == "reject" and waiting:

@@ -138,6 +138,9 @@ def act(store: EventStore, move: Move) -> None:
             chat.add_message(("user", "assistant")[way % 2], "\x00 hello")
         elif what == 11:
             chat.append(UsageLimitBreach(("cost", "requests")[way % 2], Decimal(1), Decimal(2)))
+        elif what == 12:
+            if chat.version:
+                chat.fork(max(1, chat.version - way), f"chat{3 + number}")
         else:
             chat.append(responded(number, way))
             if way % 2:  # what the log learned of this response, or of an earlier one
@@ -187,7 +190,7 @@ def check_costs(projector: Projector, store: EventStore, prices: dict[str, int] 
     """Assert that the example has counted each completed call exactly once."""
     wanted: Counter[str] = Counter()
     for recorded in store.read():
-        if isinstance(recorded.event, ToolCompleted):
+        if isinstance(recorded.event, ToolCompleted) and not recorded.is_copy:
             tool = recorded.event.response.name
             wanted[tool] += prices.get(tool, 0)
     assert costs.read_costs(projector) == wanted

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import groupby
 
 import msgspec
 import pytest
@@ -17,6 +18,7 @@ from eventstore import (
     ToolFailed,
     VersionConflict,
 )
+from eventstore.backup import restore_events, stored_events
 from projections import current_tools, model_history, resume_plan
 
 
@@ -96,6 +98,38 @@ def test_a_copy_of_a_copy_names_its_own_origin(chat: Conversation) -> None:
         if isinstance(recorded.event, RunStarted)
     ]
     assert origins == ["origin", "copy"]
+
+
+def test_all_of_a_fork_is_marked_but_what_names_its_origin(chat: Conversation) -> None:
+    """What was copied, and what closes its calls; then the copy has events of its own."""
+    copy = chat.fork(at=chat.version, to="copy")
+    forked = copy.version
+    copy.add_message("user", "And now?")
+    assert [r.version for r in copy.events() if not r.is_copy] == [chat.version + 1, forked + 1]
+    again = copy.fork(at=copy.version, to="again")
+    assert [r.version for r in again.events() if not r.is_copy] == [copy.version + 1]
+    assert not any(recorded.is_copy for recorded in chat.events())
+
+
+def test_a_copy_stays_one_when_it_is_redacted_and_exported(
+    store: EventStore, chat: Conversation
+) -> None:
+    """Its id stays with it; so it does in a fork of what was redacted."""
+    copy = chat.fork(at=chat.version, to="copy")
+    store.redact("copy", by="ann", versions=[2])
+    again = copy.fork(at=4, to="again")
+    for name in ("copy", "again"):
+        events = list(store.conversation(name).events())
+        assert events[1].redacted or name == "again"
+        assert [r.is_copy for r in events[:4]] == [True] * 4
+    stored = list(stored_events(store))
+    with EventStore.open("sqlite://") as other:
+        for _, group in groupby(stored, lambda each: each.recorded.conversation_id):
+            restore_events(other, list(group))
+        marks = [(r.conversation_id, r.version, r.is_copy) for r in other.read()]
+        assert marks == [(r.conversation_id, r.version, r.is_copy) for r in store.read()]
+    assert {r.is_copy for r in again.events()} == {True, False}
+    assert list(store.verify()) == []
 
 
 def test_asyncio_has_the_same_fork(chat: Conversation) -> None:

@@ -72,6 +72,7 @@ EVENTSTORE = [
     "GateClass",
     "GateConflict",
     "GateDecision",
+    "HistoryCompacted",
     "HookAnswer",
     "HookRaised",
     "IllegalTransition",

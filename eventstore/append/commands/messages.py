@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from eventstore.append.command import Command, IdentifiedEvents, PendingAppend
+from eventstore.append.compactions import check_places
 from eventstore.append.inputs import check_event, copied_event, has_no_turn, times_at_source
 from eventstore.append.last_turn import mint_call_id
 from eventstore.append.stored_once import event_id_of, stem_of_step, stored_once
 from eventstore.domain.arguments import check_version, event_ids_as_bytes
 from eventstore.domain.calls import FunctionCall, is_tool_name
-from eventstore.domain.events import Event, MessageAdded, Recorded, ToolPending
+from eventstore.domain.events import Event, HistoryCompacted, MessageAdded, Recorded, ToolPending
 from eventstore.domain.messages import ROLES, Part, as_parts
 
 if TYPE_CHECKING:
@@ -39,9 +40,16 @@ def append(
     return _append(conversation_id, checked, expected_version, ids, times)
 
 
-def append_copies(conversation_id: str, events: Sequence[Event]) -> Command[list[Recorded]]:
-    """Append events of another conversation to a new one: also the records of redactions."""
-    return _append(conversation_id, tuple(map(copied_event, events)), 0)
+def append_copies(
+    conversation_id: str, events: Sequence[Event], own: int
+) -> Command[list[Recorded]]:
+    """Append events of another conversation to a new one: also the records of redactions.
+
+    The one at the index `own` is the new one's own.
+    """
+    copies = tuple(map(copied_event, events))
+    are_copies = [index != own for index in range(len(copies))]
+    return _append(conversation_id, copies, 0, are_copies=are_copies)
 
 
 def _append(
@@ -50,14 +58,20 @@ def _append(
     expected_version: int | None,
     ids: Sequence[bytes] = (),
     times: Sequence[int | None] = (),
+    are_copies: Sequence[bool] = (),
 ) -> Command[list[Recorded]]:
     lacks_turn = any(map(has_no_turn, checked))
+    compacts = any(type(event) is HistoryCompacted for event in checked)
 
     def decide(state: ConversationState, _: LookUp) -> Sequence[Event]:
         numbered: Sequence[Event] = checked
+        if compacts:
+            check_places(checked, state.version)
         if lacks_turn:
             numbered = state.last_turn.numbered(checked, conversation_id, state.known)
-        return IdentifiedEvents(numbered, times=times) if times else numbered
+        if times or are_copies:
+            return IdentifiedEvents(numbered, times=times, are_copies=are_copies)
+        return numbered
 
     def result(done: PendingAppend) -> list[Recorded]:
         return _recorded_under(done, ids)

@@ -2,22 +2,32 @@
 
 A message of the model is split over several records with one message id, and some records occur
 twice. The records of sub-agents (side chains) stand between the records of the session that started
-them.
+them, or in a file of their own, with the call beside it. What a person took back is a conversation
+of its own, and so is what a compaction hides; see `claude_code_paths`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import TypeGuard
 
 import msgspec
 
 from eventstore.domain.json_types import JsonObject, is_json_list, is_json_object
+from eventstore.importers.programs.claude_code_paths import SessionPath, place_of, told_on
+from eventstore.importers.programs.qwen_code import is_record as is_record_of_qwen
 from eventstore.importers.reading.about import About
 from eventstore.importers.reading.file_format import FileContent, Unit
+from eventstore.importers.reading.json_lines import decode
+from eventstore.importers.reading.json_members import text
 from eventstore.importers.reading.problems import Problems
+from eventstore.importers.reading.regular_files import fault_of
 from eventstore.importers.reading.times import time_of
 from eventstore.importers.reading.transcript import Transcript
+from eventstore.providers.model import CopiedMessage
+
+_MAX_META_BYTES = 1024 * 1024
 
 _canonical = msgspec.json.Encoder(order="deterministic").encode
 
@@ -25,6 +35,8 @@ _canonical = msgspec.json.Encoder(order="deterministic").encode
 def is_record(value: object) -> TypeGuard[JsonObject]:
     """Return whether a value is a record of a session log."""
     if not is_json_object(value) or not isinstance(value.get("type"), str):
+        return False
+    if is_record_of_qwen(value):  # with the same members around another message
         return False
     if value["type"] in ("user", "assistant"):
         return isinstance(value.get("message"), dict) and ("sessionId" in value or "uuid" in value)
@@ -50,7 +62,8 @@ class SessionLogs:
         """Yield the conversations: each session before its side chains."""
         log = SessionLog(content.problems)
         log.extend(content.values)
-        yield from log.transcripts(content.file_stem, content.name)
+        caller = None if content.path is None else _caller(content.path)
+        yield from log.transcripts(content.file_stem, content.name, caller)
 
 
 class _Chain:
@@ -64,11 +77,62 @@ class _Chain:
         self.times: list[int | None] = []
         self.blocks: dict[str, set[bytes]] = {}  # message id to its content blocks so far
         self.side_chains = 0
+        self.path = SessionPath()
+        self.copied = 0
+        self.origin: str | None = None
+        self._calls: dict[tuple[str, str], JsonObject] = {}  # by message id and call id
 
     def add(self, record: JsonObject, message: JsonObject) -> None:
         """Add a message, with the time of its record."""
+        origin = record.get("forkedFrom")
+        if self.copied == len(self.messages) and is_json_object(origin):
+            self.copied += 1
+            self.origin = self.origin or _text(origin, "sessionId") or None
+        self.path.add(record, len(self.messages))
         self.messages.append(message)
         self.times.append(time_of(record.get("timestamp")))
+
+    def transcripts(self, conversation_id: str) -> Iterator[Transcript]:
+        """Yield the conversation, and the branches of it that were abandoned."""
+        paths = self.path.paths()
+        for number, path in enumerate(paths):
+            told, times = told_on(path, self.messages, self.times)
+            repeated = [each for each in path if place_of(each) < self.copied]
+            transcript = Transcript(
+                conversation_id,
+                "anthropic",
+                told,
+                None if self.parent else self.origin,
+                times=times,
+                copied=len(told_on(repeated, self.messages, self.times)[0]),
+                may_repeat=True,
+            )
+            if number:
+                transcript.id = f"{conversation_id}/rolled-back-{number}"
+                transcript.parent_id = conversation_id
+            elif len(paths) > 1:  # an earlier import may have had what was taken back
+                transcript.part_id = f"{conversation_id}/rewound-{len(paths) - 1}"
+            yield transcript
+
+    def keep_calls(self, key: str, blocks: Iterable[object]) -> None:
+        """Keep the calls of a message, which may be written again."""
+        for block in blocks:
+            if is_json_object(block) and block.get("type") == "tool_use":
+                self._calls[key, str(block.get("id"))] = block
+
+    def has_grown(self, key: str, block: object) -> bool:
+        """Return whether a block is a call that the message has, after putting it in its place.
+
+        Some programs write a message again as it grows: the last has the arguments whole.
+        """
+        if not is_json_object(block) or block.get("type") != "tool_use":
+            return False
+        known = self._calls.get((key, str(block.get("id"))))
+        if known is None or known == block:
+            return False
+        known.clear()
+        known.update(block)
+        return True
 
 
 class SessionLog:
@@ -89,8 +153,13 @@ class SessionLog:
             elif not _is_bookkeeping(value):
                 self._problems.add("not a record of a session log", line)
 
-    def transcripts(self, stem: str, name: str | None) -> Iterator[Transcript]:
-        """Yield the conversations: each session before its side chains."""
+    def transcripts(
+        self, stem: str, name: str | None, caller: str | None = None
+    ) -> Iterator[Transcript]:
+        """Yield the conversations: each session before its side chains.
+
+        `caller` is the call whose sub-agent wrote the file.
+        """
         ids: dict[int, str] = {}
         mains = [chain for chain in self._chains if chain.parent is None]
         for chain in mains:
@@ -103,19 +172,18 @@ class SessionLog:
                 ids[id(chain)] = (
                     f"{ids[id(chain.parent)]}/sidechain-{chain.agent or chain.parent.side_chains}"
                 )
-        calls: dict[int, list[tuple[str, str]]] = {id(c): list(_agent_calls(c)) for c in mains}
-        for chain in mains + sides:
-            if not chain.messages:
-                continue
-            parent = chain.parent
-            yield Transcript(
-                ids[id(chain)],
-                "anthropic",
-                chain.messages,
-                ids[id(parent)] if parent else None,
-                _claim(calls[id(parent)], _opening(chain)) if parent else None,
-                chain.times,
-            )
+        calls: dict[int, list[_AgentCall]] = {}
+        for chain in mains:
+            told = [*chain.transcripts(ids[id(chain)])]
+            calls[id(chain)] = [call for each in told for call in _agent_calls(each)]
+            yield from told
+        for chain in sides:
+            for transcript in chain.transcripts(ids[id(chain)]):
+                if transcript.parent_id is None and chain.parent is not None:
+                    call = _claim(calls[id(chain.parent)], _opening(chain))
+                    transcript.parent_id = call.conversation_id if call else ids[id(chain.parent)]
+                    transcript.parent_call_id = call.id if call else caller
+                yield transcript
 
     def _record(self, line: int, record: JsonObject) -> None:
         uuid = record.get("uuid")
@@ -125,6 +193,7 @@ class SessionLog:
         if record["type"] not in ("user", "assistant"):
             if isinstance(uuid, str) and (chain := self._parent(record)):
                 self._by_record[uuid] = chain
+                chain.path.add(record, None)
             if not _is_bookkeeping(record):
                 self._problems.add(f"a {record['type']} record, whose message is not known", line)
             return
@@ -146,6 +215,7 @@ class SessionLog:
             return
         known = chain.blocks.setdefault(key, set())
         blocks = content if is_json_list(content) else [content]
+        blocks = [each for each in blocks if not chain.has_grown(key, each)]
         keyed = [(_canonical_key(block), block) for block in blocks]
         new = [block for block_key, block in keyed if block_key not in known]
         known.update(block_key for block_key, _ in keyed)
@@ -154,9 +224,17 @@ class SessionLog:
         if new:
             remaining = new if isinstance(content, list) else content
             chain.add(record, {"role": "assistant", "id": key, "content": remaining})
+            chain.keep_calls(key, new)
+        else:
+            chain.path.add(record, None)
 
     def _parent(self, record: JsonObject) -> _Chain | None:
-        return self._by_record.get(_text(record, "parentUuid"))
+        """Return the chain of the record before; a boundary names that as the logical one."""
+        before = _text(record, "parentUuid") or _text(record, "logicalParentUuid")
+        chain = self._by_record.get(before)
+        if chain is None and record.get("subtype") == "compact_boundary":
+            chain = self._by_session.get(_text(record, "sessionId"))
+        return chain
 
     def _chain(self, record: JsonObject) -> _Chain:
         chain = self._parent(record)
@@ -206,16 +284,25 @@ def _canonical_key(block: object) -> bytes:
         return repr(block).encode("utf-8", "backslashreplace")
 
 
-def _agent_calls(chain: _Chain) -> Iterator[tuple[str, str]]:
-    """Yield prompt and id of the calls that start a sub-agent."""
-    for message in chain.messages:
-        content = message["content"]
+class _AgentCall(msgspec.Struct, frozen=True):
+    """A call that starts a sub-agent: what it asks, its id, and its conversation."""
+
+    prompt: str
+    id: str
+    conversation_id: str
+
+
+def _agent_calls(transcript: Transcript) -> Iterator[_AgentCall]:
+    """Yield the calls that start a sub-agent."""
+    for told in transcript.messages:
+        message = told.message if isinstance(told, CopiedMessage) else told
+        content = message["content"] if is_json_object(message) else None
         for block in content if is_json_list(content) else ():
             if is_json_object(block) and block.get("type") == "tool_use":
                 arguments, call_id = block.get("input"), block.get("id")
                 prompt = arguments.get("prompt") if is_json_object(arguments) else None
                 if isinstance(prompt, str) and isinstance(call_id, str):
-                    yield prompt, call_id
+                    yield _AgentCall(prompt, call_id, transcript.id)
 
 
 def _opening(chain: _Chain) -> str:
@@ -226,10 +313,21 @@ def _opening(chain: _Chain) -> str:
     return content if isinstance(content, str) else ""
 
 
-def _claim(calls: list[tuple[str, str]], prompt: str) -> str | None:
+def _claim(calls: list[_AgentCall], prompt: str) -> _AgentCall | None:
     """Take the first call with this prompt that no other side chain has claimed."""
-    for index, (asked, call_id) in enumerate(calls):
-        if asked == prompt:
-            del calls[index]
-            return call_id
-    return None
+    found = next((call for call in calls if call.prompt == prompt), None)
+    if found is not None:
+        calls.remove(found)
+    return found
+
+
+def _caller(path: Path) -> str | None:
+    """Return the call whose sub-agent wrote a file, which the program puts in another beside it."""
+    beside = path.with_suffix(".meta.json")
+    if fault_of(beside, path.parent, _MAX_META_BYTES) is not None:
+        return None
+    try:
+        facts = decode(beside.read_bytes())
+    except (OSError, ValueError):
+        return None
+    return text(facts, "toolUseId") or None if is_json_object(facts) else None

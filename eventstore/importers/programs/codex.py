@@ -1,21 +1,30 @@
 """Rollouts of Codex CLI: a record a line, with the items of OpenAI Responses as payloads.
 
 A result has no mark of a failure: the exit code in it tells, or the text. Turns that were rolled
-back are shown to the model no more: they are a conversation of their own.
+back are shown to the model no more: they are a conversation of their own. A history that was
+compacted continues with what took its place. What a fork or a sub-agent repeats of its parent is
+marked as copied.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
 
 from eventstore.domain.json_types import JsonObject, JsonValue, is_json_object
+from eventstore.domain.messages import Opaque
+from eventstore.importers.programs.codex_copies import CopiedTurns, rollout_of, shared
 from eventstore.importers.reading.about import About
-from eventstore.importers.reading.dialogue import Dialogue, call_of
+from eventstore.importers.reading.dialogue import Dialogue, call_of, spoken
 from eventstore.importers.reading.file_format import FileContent, Unit
-from eventstore.importers.reading.json_members import member, parsed, text, text_of
+from eventstore.importers.reading.json_lines import TextFile
+from eventstore.importers.reading.json_members import member, objects, parsed, text, text_of
+from eventstore.importers.reading.problems import Problems, SourceError
 from eventstore.importers.reading.times import duration_of, time_of
 from eventstore.importers.reading.transcript import Transcript
+from eventstore.providers.model import ParsedCompaction, ParsedMessage
 from eventstore.providers.openai_responses.client_items import (
     asked,
     id_of_call,
@@ -42,6 +51,9 @@ _CONTEXT = re.compile(
     r"|user_shell_command)\b)"
 )
 """The beginning of a message that the program adds in the user's name."""
+_COMPACTIONS = frozenset({"compaction", "compaction_summary", "context_compaction"})
+_KEPT_CHARACTERS = 80_000
+"""Of what the user said; the program keeps 20,000 tokens, each of which it takes for 4 bytes."""
 _REJECTED = re.compile(r"\A(?:exec command )?(?:rejected|denied|aborted) by (?:the )?user")
 
 
@@ -70,6 +82,7 @@ class CodexRollouts:
         for number, value in content.values:
             if not isinstance(value, dict) or not rollout.add(value):
                 content.report("not a record of a rollout", number)
+        rollout.finish(content.path)
         name = content.name or rollout.session or content.stem
         parent = rollout.parent
         _, is_segment, segment = content.file_stem.partition(f"{rollout.session}_")
@@ -112,7 +125,8 @@ class _Rollout:
         self.continues = False
         self.dialogue = Dialogue()
         self.rolled_back: list[Dialogue] = []
-        self._turns: list[int] = []
+        self._copied = CopiedTurns()
+        self._turns: list[tuple[int, JsonObject]] = []  # where each begins, and with what words
         self._context: int | None = None
 
     def add(self, record: JsonObject) -> bool:
@@ -121,18 +135,44 @@ class _Rollout:
         if not isinstance(payload, dict):
             return self._add_old(record)
         kind = record.get("type")
+        if self._copied.ends_with(payload):
+            self._mark_copies(len(self.dialogue))
         if kind == "session_meta":
-            if not self.session:  # a fork repeats its parent's records, with their header
+            if self.session:  # a fork repeats its parent's records, with their header
+                self._copied.are_there = self.parent is not None
+            else:
                 self.session = text(payload, "id", "session_id")
                 self.parent = _parent(payload)
                 self.continues = record.get("ordinal") not in (None, 0)
+                self._copied.begin(payload)
         elif kind == "response_item":
             self._add_item(payload, record)
+        elif kind == "compacted":
+            self._compact(payload, time_of(record.get("timestamp")))
         elif payload.get("type") == "thread_rolled_back":
             self._roll_back(payload.get("num_turns"))
         elif kind == "event_msg" and payload.get("type") == "mcp_tool_call_end":
             _add_mcp_call(self.dialogue, payload, time_of(record.get("timestamp")))
         return True
+
+    def finish(self, path: Path | None) -> None:
+        """Mark the copies where no turn of its own tells; the rollout lies at `path`."""
+        if not self._copied.are_there or self._copied.are_over:
+            return
+        if self._copied.are_named:
+            self._mark_copies(len(self.dialogue))
+            return
+        count = self._copied.before_the_thread(self.dialogue)
+        if not count and path is not None and (found := rollout_of(self.parent or "", path)):
+            with suppress(SourceError):  # it is empty, or no text
+                count = shared(self.dialogue, _read(found).dialogue)
+        self.dialogue.copied = count
+
+    def _mark_copies(self, count: int) -> None:
+        """Mark the first items as copies, and all that was rolled back before."""
+        self.dialogue.copied = count
+        for each in self.rolled_back:
+            each.copied = len(each)
 
     def _add_old(self, line: JsonObject) -> bool:
         """Take in a line of the first versions; return whether it is one."""
@@ -157,7 +197,7 @@ class _Rollout:
             return
         if item.get("role") == "user" or item.get("type") == "agent_message":
             context = self._context if self._turns else None  # the first begins with the user
-            self._turns.append(context or len(self.dialogue))
+            self._turns.append((context or len(self.dialogue), item))
         self._context = None
 
     def _roll_back(self, count: JsonValue) -> None:
@@ -165,11 +205,56 @@ class _Rollout:
         if not isinstance(count, int) or count <= 0 or not self._turns:
             return
         first = max(len(self._turns) - count, 0)
-        start = self._turns[first]
+        start, _ = self._turns[first]
         del self._turns[first:]
         self._context = None
         if taken := self.dialogue.taken_from(start):
             self.rolled_back.append(taken)
+
+    def _compact(self, payload: JsonObject, time: int | None) -> None:
+        """Let the history continue with what took the place of it.
+
+        Older versions tell the summary alone. They keep what the user said last, and put what the
+        program says of itself before it.
+        """
+        is_whole = isinstance(payload.get("replacement_history"), list)
+        kept = objects(payload, "replacement_history") if is_whole else self._last_words()
+        messages = [message for item in kept for message in _standing(item)]
+        if not is_whole:
+            messages += spoken("user", payload.get("message"))
+        compaction = ParsedCompaction(tuple(messages), hides_system=is_whole)
+        self.dialogue.add(compaction, time)
+        self._turns, self._context = [], None
+
+    def _last_words(self) -> list[JsonObject]:
+        """Return what the user said, as far back as the program keeps it."""
+        kept: list[JsonObject] = []
+        left = _KEPT_CHARACTERS
+        for _, item in reversed(self._turns):
+            left -= len(text_of(item.get("content")))
+            if left < 0:
+                break
+            kept.append(item)
+        return kept[::-1]
+
+
+def _standing(item: JsonObject) -> Iterator[ParsedMessage]:
+    """Yield the message of an item that takes the place of a history."""
+    kind, role = text(item, "type"), text(item, "role")
+    if kind == "message":
+        known = role if role in ("assistant", "system", "developer") else "user"
+        yield from spoken(known, item.get("content"))
+    elif kind in _COMPACTIONS:
+        yield ParsedMessage("assistant", (Opaque("openai-responses", item),))
+
+
+def _read(path: Path) -> _Rollout:
+    """Return the rollout at a path, as far as it can be read."""
+    rollout = _Rollout()
+    for _, value in TextFile(path, Problems()).values():
+        if isinstance(value, dict):
+            rollout.add(value)
+    return rollout
 
 
 def _is_context(item: JsonObject) -> bool:

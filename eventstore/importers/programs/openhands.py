@@ -6,7 +6,7 @@ them stand in the response that the action carries. Times without a zone are tak
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 
 from eventstore.domain.json_types import JsonObject, JsonValue, is_json_list, is_json_object
 from eventstore.importers.reading.about import About
@@ -15,6 +15,7 @@ from eventstore.importers.reading.file_format import FileContent, Unit
 from eventstore.importers.reading.json_members import items, member, objects, text
 from eventstore.importers.reading.times import time_of
 from eventstore.importers.reading.transcript import Transcript
+from eventstore.providers.model import ParsedCall
 
 _V1_KINDS = ("Event", "Observation")
 
@@ -39,19 +40,20 @@ class OpenHandsEvents:
 
     def read(self, content: FileContent) -> Iterator[Transcript]:
         """Yield a conversation for each run, and one for the events that stand alone."""
-        dialogue = Dialogue()
+        alone = _Events()
         for number, value in content.values:
             if is_json_object(value) and _is_run(value):
-                run = Dialogue()
-                _add_events(run, _events(value))
+                run = _Events()
+                for event in _events(value):
+                    run.add(event)
                 name = text(value, "instance_id", "session_id", "id") or f"{content.stem}/{number}"
                 named = f"{content.name}/{name}" if content.name else name
-                yield run.transcript(content.unused_name(named))
+                yield run.dialogue().transcript(content.unused_name(named))
             elif is_json_object(value) and is_event(value):
-                _add_events(dialogue, [value])
+                alone.add(value)
             else:
                 content.report("not an event of OpenHands", number)
-        if dialogue:
+        if dialogue := alone.dialogue():
             yield dialogue.transcript(content.unused_name(content.stem))
 
 
@@ -89,17 +91,51 @@ def _events(run: JsonObject) -> list[JsonObject]:
     return []
 
 
-def _add_events(dialogue: Dialogue, events: Iterable[JsonObject]) -> None:
-    for event in events:
+class _Events:
+    """The events of one conversation so far."""
+
+    def __init__(self) -> None:
+        self._dialogue = Dialogue()
+        self._running: dict[str, tuple[JsonObject, int | None]] = {}  # calls over ACP, by id
+
+    def add(self, event: JsonObject) -> None:
+        """Take in one event."""
         time = time_of(event.get("timestamp"))
-        if "kind" in event:
-            add = _V1.get(text(event, "kind"))
-            if add is not None:
-                add(dialogue, event, time)
-        elif "action" in event:
-            _add_action(dialogue, event, time)
-        elif "observation" in event:
-            _add_observation(dialogue, event, time)
+        kind = text(event, "kind")
+        if kind == "ACPToolCallEvent":
+            self._add_acp_call(event, time)
+        elif kind in _V1:
+            _V1[kind](self._dialogue, event, time)
+        elif "kind" not in event and "action" in event:
+            _add_action(self._dialogue, event, time)
+        elif "kind" not in event and "observation" in event:
+            _add_observation(self._dialogue, event, time)
+
+    def dialogue(self) -> Dialogue:
+        """Return what was said; calls that have not ended come last."""
+        for event, time in self._running.values():
+            self._dialogue.reply_piece("", [_acp_call(event)], time)
+        self._running.clear()
+        return self._dialogue
+
+    def _add_acp_call(self, event: JsonObject, time: int | None) -> None:
+        """Keep a call as its last event tells it, and add it once it has ended."""
+        call_id = text(event, "tool_call_id")
+        _, begun = self._running.get(call_id, (event, time))
+        status = event.get("status")
+        if status not in ("completed", "failed"):
+            self._running[call_id] = event, begun
+        elif not self._dialogue.has_call(call_id):
+            self._running.pop(call_id, None)
+            took = time - begun if time is not None and begun is not None else None
+            self._dialogue.reply_piece("", [_acp_call(event)], begun)
+            self._dialogue.answer(
+                call_id,
+                _said_by_acp_call(event),
+                time,
+                is_error=status == "failed",
+                duration=took or None,
+            )
 
 
 # V0
@@ -210,6 +246,22 @@ def _tell_v1_result(dialogue: Dialogue, event: JsonObject, time: int | None) -> 
         is_error=not rejected and (failed or exited),
         rejected=rejected,
     )
+
+
+def _acp_call(event: JsonObject) -> ParsedCall:
+    """Return a call that an agent made over the Agent Client Protocol.
+
+    The protocol names no tool: a call has a kind, and a title for people.
+    """
+    title = text(event, "title")
+    given: JsonValue = event.get("raw_input") or {"title": title}
+    return call_of(text(event, "tool_call_id"), text(event, "tool_kind") or title, given)
+
+
+def _said_by_acp_call(event: JsonObject) -> JsonValue:
+    blocks = objects(event, "content")
+    words = [text(member(each, "content"), "text") or text(each, "text") for each in blocks]
+    return "\n".join(filter(None, words)) or event.get("raw_output") or event.get("content")
 
 
 _V1: dict[str, Callable[[Dialogue, JsonObject, int | None], None]] = {

@@ -5,7 +5,7 @@ Sources that are not a provider's messages (session logs, traces, trajectories) 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
@@ -15,7 +15,13 @@ from eventstore.domain.messages import Text
 from eventstore.importers.reading.json_members import text_of
 from eventstore.importers.reading.transcript import Transcript
 from eventstore.providers.call_arguments import function_call
-from eventstore.providers.model import ParsedCall, ParsedItem, ParsedMessage, ParsedResult
+from eventstore.providers.model import (
+    HistoryItem,
+    ParsedCall,
+    ParsedCompaction,
+    ParsedMessage,
+    ParsedResult,
+)
 
 ERROR_TEXT = (
     r"\A\s*(?:[\w.]*(?:Error|Exception)\s*:|(?:ERROR|error)\b\s*:|Error\b"
@@ -30,13 +36,17 @@ _ROLES = {"system": "system", "developer": "developer", "human": "user", "user":
 
 
 class Dialogue:
-    """The items of a conversation so far, with their times."""
+    """The items of a conversation so far, with their times.
+
+    The first `copied` ones happened in another conversation; see `Transcript`.
+    """
 
     def __init__(self) -> None:
-        self._items: list[ParsedItem] = []
+        self._items: list[HistoryItem] = []
         self._times: list[int | None] = []
         self._pieces = 0
         self._calls: set[str | None] = set()
+        self.copied = 0
 
     def __bool__(self) -> bool:
         return bool(self._items)
@@ -44,13 +54,17 @@ class Dialogue:
     def __len__(self) -> int:
         return len(self._items)
 
+    def __iter__(self) -> Iterator[tuple[HistoryItem, int | None]]:
+        return zip(self._items, self._times, strict=True)
+
     def taken_from(self, start: int) -> Dialogue:
         """Take away the items from an index on; return them as a conversation of their own."""
         taken = Dialogue()
         for item, time in zip(self._items[start:], self._times[start:], strict=True):
-            taken.add(item, time)
+            taken.add(_moved_back(item, start), time)
         del self._items[start:], self._times[start:]
         self._calls -= taken._calls
+        taken.copied, self.copied = max(self.copied - start, 0), min(self.copied, start)
         return taken
 
     def has_call(self, call_id: str) -> bool:
@@ -67,11 +81,8 @@ class Dialogue:
     def say(self, role: str, content: JsonValue, time: int | None = None) -> None:
         """Add what a person or the system said; nothing where it is empty, or spaces alone."""
         self._pieces += 1
-        said = text_of(content)
-        if said.strip():
-            parts = (Text(said),)
-            known = _ROLES.get(role, "user")
-            self._add(ParsedMessage(known, parts, well_formed=True), time)
+        for message in spoken(_ROLES.get(role, "user"), content):
+            self._add(message, time)
 
     def reply(
         self,
@@ -139,18 +150,34 @@ class Dialogue:
             parent_id=parent_id,
             times=self._times,
             error_pattern=error_pattern,
+            copied=self.copied,
         )
 
-    def add(self, item: ParsedItem, time: int | None = None) -> None:
-        """Add an item as it is."""
+    def add(self, item: HistoryItem, time: int | None = None) -> None:
+        """Add an item as it is; a compaction counts the items so far, with other compactions."""
         if isinstance(item, ParsedMessage):
             self._calls.update(call.id for call in item.calls)
         self._pieces += 1
         self._add(item, time)
 
-    def _add(self, item: ParsedItem, time: int | None) -> None:
+    def _add(self, item: HistoryItem, time: int | None) -> None:
         self._items.append(item)
         self._times.append(time)
+
+
+def spoken(role: str, content: JsonValue) -> Iterator[ParsedMessage]:
+    """Yield a message of text; none where it is empty, or spaces alone."""
+    words = text_of(content)
+    if words.strip():
+        yield ParsedMessage(role, (Text(words),), well_formed=True)
+
+
+def _moved_back(item: HistoryItem, places: int) -> HistoryItem:
+    """Return an item of a conversation that begins so many places later."""
+    if not isinstance(item, ParsedCompaction):
+        return item
+    end = None if item.end is None else max(item.end - places, 0)
+    return replace(item, first=max(item.first - places, 0), end=end)
 
 
 def call_of(call_id: object, name: object, arguments: JsonValue) -> ParsedCall:

@@ -7,6 +7,7 @@ A format of a program is one module with a class that keeps `KnownFormat`, and o
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Literal, Protocol, TypeAlias
 
 from eventstore.domain.json_types import JsonValue
@@ -25,7 +26,7 @@ class FileContent:
     """The values of one file, and what their conversations are named for.
 
     `name` is the caller's name for the conversations, in place of the file's own; `provider` is the
-    form of the messages, where the caller says so.
+    form of the messages, where the caller says so. `path` is where the file lies.
     """
 
     def __init__(
@@ -37,6 +38,7 @@ class FileContent:
         name: str | None,
         provider: str | None,
         problems: Problems,
+        path: Path | None = None,
     ) -> None:
         self.values = self._counted(values)
         self.unit: Unit = unit
@@ -44,6 +46,7 @@ class FileContent:
         self.name = name
         self.provider = provider
         self.problems = problems
+        self.path = path
         self.is_exhausted = False
         self.taken_count = self.unread_count = 0
         self.first_unread: JsonValue = None
@@ -61,6 +64,11 @@ class FileContent:
     def stem(self) -> str:
         """What a conversation without a name of its own is named for."""
         return self.name or self.file_stem
+
+    @property
+    def folders(self) -> tuple[str, ...]:
+        """The names of the folders that the file is in, the nearest first."""
+        return () if self.path is None else tuple(each.name for each in self.path.resolve().parents)
 
     def report(self, what: str, number: int, *, is_known: bool = False) -> None:
         """Report a value that is not read; a file most of whose values are not is refused.

@@ -33,6 +33,12 @@ def duration_of(seconds: object) -> int | None:
     return round(seconds * 1_000_000) if 0 <= seconds < 10**12 else None
 
 
+def time_between(start: object, end: object) -> int | None:
+    """Return how long something took in microseconds, or None where a time is not one."""
+    began, ended = time_of(start), time_of(end)
+    return None if began is None or ended is None else max(ended - began, 0)
+
+
 def _time_of_text(text: str) -> int | None:
     if text.isascii() and text.isdigit():
         return _time_of_number(int(text))

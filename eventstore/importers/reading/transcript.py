@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import chain, islice
 from typing import Any
 
 import msgspec
 
 from eventstore.domain.json_types import is_json_list, is_json_object
+from eventstore.providers.model import CopiedMessage
 
 _REFUSALS = (
     "The user doesn't want to proceed with this tool use.",
@@ -26,6 +28,11 @@ class Transcript(msgspec.Struct):
     `error_pattern` is a failure. The transcript of a sub-agent names the conversation and the call
     that started it. `part_id` names what may be one part of several, where the log has another part
     under the id itself.
+
+    The first `copied` messages happened in another conversation, as where a fork repeats its
+    parent: they become `CopiedMessage`s, and their events copies (`Recorded.is_copy`). Where
+    `may_repeat`, a beginning that the log has in another conversation is a copy, too: nothing but
+    a copy can be equal, as the program's ids are unique.
     """
 
     id: str
@@ -36,6 +43,19 @@ class Transcript(msgspec.Struct):
     times: list[int | None] = []
     error_pattern: str | None = None
     part_id: str | None = None
+    copied: int = 0
+    may_repeat: bool = False
+
+    def __post_init__(self) -> None:
+        if self.copied:
+            self.messages = _marked(self.messages, self.copied)
+
+
+def _marked(messages: Iterable[Any], copied: int) -> Iterable[Any]:
+    if isinstance(messages, list):  # it can be read again
+        return [*map(CopiedMessage, messages[:copied]), *messages[copied:]]
+    rest = iter(messages)
+    return chain(map(CopiedMessage, islice(rest, copied)), rest)
 
 
 def is_refusal(result: object) -> bool:

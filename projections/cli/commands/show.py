@@ -386,11 +386,12 @@ def stats(  # noqa: PLR0913 - a parameter for each option
             param_hint="--prices",
         )
     span = (_time(from_, "--from"), _time(to, "--to"), _duration(every))
-    used = UsageStatistics(_price_table(prices))
+    copies = conversation_id is not None
+    used = UsageStatistics(_price_table(prices), copies=copies)
     with open_store(url) as store:
         if tables is None:
             events = outlined(_events(store, conversation_id, chosen))
-            found = error_statistics(_noted(events, used))
+            found = error_statistics(_noted(events, used), copies=copies)
             _show_statistics(found, used.result(), as_json=as_json)
             return
         with caught_up(store, tables, rebuild=rebuild, processes=workers) as projector:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from support import foreign_logs as logs
+from support.program_files import PI, values_of
 from support.tiers import rounds
 
 from eventstore import EventStore
@@ -55,6 +56,77 @@ class TestGemini(BuiltIn):
 
     file_format = named("gemini-cli")
     files = (({"sessionId": "s", "projectHash": "h", "messages": logs.GEMINI}, {"s": 5}),)
+
+
+class TestOpenCode(BuiltIn):
+    """What OpenCode exports."""
+
+    file_format = named("opencode")
+    files = ((values_of("opencode-1.18.33.export.json"), {"ses_de4cea442ffer5kE09UDdS6LTL": 19}),)
+
+
+class TestQwen(BuiltIn):
+    """Sessions of Qwen Code."""
+
+    file_format = named("qwen-code")
+    files = (
+        (
+            values_of("qwen-code-0.24.4.jsonl"),
+            {"30707d98-ac1c-468f-a215-edbfaee162e0": 19},
+        ),
+    )
+
+
+class TestCopilot(BuiltIn):
+    """Sessions of GitHub Copilot CLI."""
+
+    file_format = named("copilot-cli")
+    files = (
+        (
+            values_of("copilot-cli-1.0.102.events.jsonl"),
+            {"32ef77d9-0391-471a-b418-29582f52893e": 16},
+        ),
+    )
+
+
+class TestKimi(BuiltIn):
+    """Sessions of Kimi Code."""
+
+    file_format = named("kimi-code")
+    files = ((values_of("kimi-code-2.1.0.wire.jsonl"), {"given": 19}),)
+
+
+class TestContinue(BuiltIn):
+    """Sessions of Continue."""
+
+    file_format = named("continue")
+    files = (
+        (
+            values_of("continue-1.5.47.session.json"),
+            {"4a40c626-d129-4f83-ba2a-3ec3bde9f1fd": 13},
+        ),
+    )
+
+
+class TestCline(BuiltIn):
+    """Tasks of Cline in an editor."""
+
+    file_format = named("cline")
+    files = ((values_of("cline-vscode-2026-04.api_conversation_history.json")[:-1], {"given": 7}),)
+
+
+class TestClineCli(BuiltIn):
+    """Sessions of Cline's command line."""
+
+    file_format = named("cline-cli")
+    files = ((values_of("cline-cli-3.0.65.messages.json"), {"1795753212444_8bk6o": 21}),)
+
+
+class TestPi(BuiltIn):
+    """Sessions of pi."""
+
+    file_format = named("pi")
+    files = ((PI, {"s": 6}),)
 
 
 class TestOpenHands(BuiltIn):

@@ -318,6 +318,35 @@ def test_events_of_openhands_v1_are_read(importer: Importer) -> None:
     assert list(importer.said())[-1] == ("assistant", "done")
 
 
+def test_calls_over_acp_are_told_once_with_their_last_state(importer: Importer) -> None:
+    """The SDK writes an event at the beginning and the end of a call; an interrupt ends none."""
+
+    def event(kind: str, seconds: float, **fields: Any) -> dict[str, Any]:
+        return {"kind": kind, "timestamp": clock(seconds), "source": "agent", **fields}
+
+    def call(call_id: str, seconds: float, status: str, **fields: Any) -> dict[str, Any]:
+        made = {"title": "Run make", "tool_kind": "execute", "raw_input": {"command": "make"}}
+        own = {"tool_call_id": call_id, "status": status, "is_error": status == "failed"}
+        return event("ACPToolCallEvent", seconds, **made, **own, **fields)
+
+    said = [{"type": "content", "content": {"type": "text", "text": "exit 2"}}]
+    tools = importer.lines(
+        "events.jsonl",
+        event("MessageEvent", 0, llm_message={"role": "user", "content": "Build it."}),
+        call("a", 1, "in_progress"),
+        call("a", 3, "failed", content=said),
+        call("b", 4, "completed", raw_output="built"),
+        call("c", 5, "in_progress"),
+        event("InterruptEvent", 6),
+        event("HookExecutionEvent", 7, hook_event_type="Stop", exit_code=0),
+    )
+    assert [tool.status.name for tool in tools] == ["Failed", "Completed", "Pending"]
+    assert [tool.call.name for tool in tools] == ["execute"] * 3
+    assert [tool.call.arguments for tool in tools] == [{"command": "make"}] * 3
+    assert (tools[0].requested_at, tools[0].ended_at) == (AT + 1_000_000, AT + 3_000_000)
+    assert not importer.problems
+
+
 @pytest.mark.parametrize("name", ["{0}.json", "event-{0:05}-1f-a.json"])
 def test_a_folder_of_events_is_one_conversation(
     importer: Importer, name: str, tmp_path: Path

@@ -276,6 +276,19 @@ def test_a_repeated_record_is_imported_once(tmp_path: Path) -> None:
     ]
 
 
+def test_a_call_that_is_written_again_as_its_message_grows_is_one(tmp_path: Path) -> None:
+    """The last of its arguments count; the same id in another message is another call."""
+    log = Log().user("go").assistant("m1", text("now"), use("a"))
+    log.assistant("m1", text("now"), use("a", prompt="look"), use("b"))
+    log.assistant("m2", use("a", prompt="look"))
+    ((_, messages),) = taken(read(log.save(tmp_path)))
+    assert [message["content"] for message in messages[1:]] == [
+        [text("now"), use("a", prompt="look")],
+        [use("b")],
+        [use("a", prompt="look")],
+    ]
+
+
 def test_equal_words_of_two_messages_are_not_the_same(tmp_path: Path) -> None:
     """Two messages are the same only if their message id or record is."""
     log = Log().assistant("m1", text("ok")).assistant("m2", text("ok")).assistant(None, text("ok"))

@@ -16,7 +16,7 @@ from eventstore.testing import (
     rejected,
     running,
 )
-from projections import pending_approvals
+from projections import doubts, pending_approvals
 from projections.approvals import approvals_among
 from projections.unsettled_calls import UnsettledCalls
 
@@ -62,3 +62,26 @@ def test_an_imported_call_is_not_listed() -> None:
     strange = [ToolPending(call, imported=True), ToolPending(FunctionCall("f", {}))]
     events: list[Recorded] = log(*strange, completed("y"))
     assert approvals_among(UnsettledCalls().extend(events).unsettled()) == []
+
+
+def test_a_copied_call_waits_in_its_own_conversation_alone(store: EventStore) -> None:
+    """Also while a reader is between the copies of a fork and what closes them."""
+    chat = store.conversation("a")
+    chat.request("pay", {"amount": 1}, "x")
+    chat.fork(chat.version, "b")
+    calls = UnsettledCalls()
+    for recorded in store.read():
+        calls.apply(recorded)
+        assert [name for name, _ in calls.unsettled()] == ["a"]
+
+
+def test_a_copied_call_that_runs_again_is_in_doubt_where_it_runs(store: EventStore) -> None:
+    """It has a step of the fork's own then."""
+    chat = store.conversation("a")
+    chat.request("pay", {"amount": 1}, "x")
+    chat.start("x")
+    chat.fail("x", "no")
+    fork = chat.fork(chat.version, "b")
+    assert doubts(store) == []
+    fork.start("x", 2)
+    assert [doubt.conversation_id for doubt in doubts(store)] == ["b"]

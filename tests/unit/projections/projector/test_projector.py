@@ -516,3 +516,49 @@ def test_a_repeated_event_changes_nothing(
     projector.catch_up()
     assert [tool.call for _, tool in projector.tools()] == [call]
     check(projector, store)
+
+
+@pytest.mark.parametrize("batch", [1, 3, 1000])
+def test_what_was_copied_is_counted_once_in_tables(
+    store: EventStore, path: Path, batch: int
+) -> None:
+    """Also where a batch ends inside a fork, and after a rebuild; copied calls go on."""
+    chat = store.conversation("a")
+    for name in ("done", "failed", "open"):
+        chat.request(name, {"n": 1}, name)
+    chat.start("done")
+    chat.complete("done", 1)
+    chat.start("failed")
+    chat.fail("failed", "no")
+    chat.append(ModelResponded("openai", "gpt-5", "r1", "stop", Usage(100, 10)))
+    with Projector(store, batch=batch) as projector:
+        projector.catch_up()
+        before = projector.statistics().overall
+        for number in range(3):
+            fork = store.conversation("a").fork(chat.version, f"fork{number}")
+            fork.fork(fork.version, f"fork of {fork.id}")
+        projector.catch_up()
+        assert projector.statistics().overall == before
+        assert projector.statistics().copied_calls == 18
+        assert projector.usage().overall.responses == 1
+        fork.start("failed", 2)
+        projector.catch_up()
+        fork.complete("failed", 2)
+        fork.request("done", {"n": 1}, "again")
+        projector.catch_up()
+        check(projector, store)
+        overall = projector.statistics().overall
+        assert (overall.calls, overall.attempts, overall.recovered, overall.repeated) == (
+            4,
+            3,
+            1,
+            1,
+        )
+        assert sum(bucket.overall.calls for bucket in projector.timeline()) == 4
+        projector.rebuild()
+        check(projector, store)
+        assert projector.statistics().overall == overall
+        sql = "SELECT count(*) FROM toolledger_calls WHERE imported < 2 AND projection = {}"
+        with projector.reading("tools") as (connection, live):
+            # the call that went on in the fork is one of the fork's, too
+            assert connection.exec_driver_sql(sql.format(live)).scalar_one() == 5

@@ -84,3 +84,20 @@ def test_memory_is_bounded(store: EventStore) -> None:
     assert len(view.errors) <= MAX_LINES
     assert len(view.newest) == MAX_NEWEST
     assert [each.count for each in view.errors.values()].count(2) == 5
+
+
+def test_an_error_that_was_copied_counts_where_it_happened(store: EventStore) -> None:
+    """Each conversation's line has it."""
+    chat = store.conversation("c")
+    tried = chat.request("find")
+    chat.start(tried.id)
+    chat.fail(tried.id, ValueError("gone"))
+    chat.fork(chat.version, "copy")
+    view = StoreView()
+    view.extend(store.read())
+    assert [(line.id, line.failed) for line in view.conversations.values()] == [
+        ("c", 1),
+        ("copy", 1),
+    ]
+    assert [(each.count, each.conversation_id) for each in view.errors.values()] == [(1, "c")]
+    assert sum(view.errors_by_hour.values()) == 1

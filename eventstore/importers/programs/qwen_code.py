@@ -1,0 +1,133 @@
+"""Sessions of Qwen Code: a record a line, with a content of Gemini.
+
+Each record names the one before it; where a person went back, the turns that were taken back are a
+conversation of their own. The status of a call stands beside its result, and a command that exited
+with another code than 0 has the status `error`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TypeGuard
+
+from eventstore.domain.json_types import JsonObject, JsonValue, is_json_object
+from eventstore.importers.reading.about import About
+from eventstore.importers.reading.branches import Branches
+from eventstore.importers.reading.dialogue import Dialogue, call_of
+from eventstore.importers.reading.file_format import FileContent, Unit
+from eventstore.importers.reading.json_members import member, objects, text, text_of
+from eventstore.importers.reading.times import time_of
+from eventstore.importers.reading.transcript import Transcript
+
+_TYPES = ("user", "assistant", "tool_result", "system")
+_DENIED = "execution_denied"
+
+
+class QwenSessions:
+    """The file format: one record a line."""
+
+    name = "qwen-code"
+    about = About(
+        program="Qwen Code",
+        files="sessions, `.jsonl`",
+        failures="marked",
+        places=(
+            "~/.qwen/projects/*/chats/*.jsonl",
+            "~/.qwen/projects/*/subagents/*/agent-*.jsonl",
+        ),
+        kept="turns that were taken back, as conversations of their own",
+        lost="thinking, telemetry",
+        tried="0.24.4",
+        on="2026-11-28",
+    )
+
+    def looks_like(self, value: object, unit: Unit) -> bool:
+        """Return whether a line is a record of a session."""
+        return unit == "line" and is_record(value)
+
+    def read(self, content: FileContent) -> Iterator[Transcript]:
+        """Yield the session, then what was taken back in it."""
+        records: Branches[JsonObject] = Branches()
+        session, agent = "", ""
+        for number, value in content.values:
+            if not is_record(value):
+                content.report("not a record of Qwen Code", number)
+            elif (uuid := text(value, "uuid")) not in records:
+                records.add(value, uuid, value.get("parentUuid"))
+                session = session or text(value, "sessionId")
+                agent = agent or text(value, "agentId")
+        name = content.name or session or content.stem
+        parent = None
+        if agent and session:
+            name, parent = f"{name}/{agent}", name
+        main = _dialogue_of(records.main())
+        if not main:
+            content.problems.add("records of Qwen Code without messages, such as its telemetry")
+        transcript = main.transcript(name, parent)
+        transcript.part_id = f"{name}/{content.file_stem}"  # an import may have what was taken back
+        yield transcript
+        number = 0
+        for branch in records.abandoned():
+            if dialogue := _dialogue_of(branch):
+                number += 1
+                yield dialogue.transcript(f"{name}/taken-back-{number}", name)
+
+
+def is_record(value: object) -> TypeGuard[JsonObject]:
+    """Return whether a value is a record of a session: Claude Code's have other messages."""
+    if not is_json_object(value) or not {"uuid", "sessionId"} <= value.keys():
+        return False
+    if value.get("type") not in _TYPES:
+        return False
+    if value["type"] == "system":
+        return "systemPayload" in value
+    if "message" not in value:
+        return "usageMetadata" in value
+    return isinstance(member(value, "message").get("parts"), list)
+
+
+def _dialogue_of(records: Iterable[JsonObject]) -> Dialogue:
+    dialogue = Dialogue()
+    for record in records:
+        time = time_of(record.get("timestamp"))
+        parts = objects(member(record, "message"), "parts")
+        if record.get("type") == "tool_result":
+            for part in parts:
+                _add_result(dialogue, member(part, "functionResponse"), record, time)
+        elif record.get("type") == "assistant":
+            made = [member(part, "functionCall") for part in parts]
+            calls = [
+                call_of(each.get("id"), each.get("name"), each.get("args")) for each in made if each
+            ]
+            dialogue.reply(_said(parts), calls, time)
+        elif record.get("type") == "user":
+            dialogue.say("user", _said(parts), time)
+    return dialogue
+
+
+def _said(parts: list[JsonObject]) -> str:
+    shown = (part for part in parts if part.get("thought") is not True)
+    return "\n".join(filter(None, (text(part, "text") for part in shown)))
+
+
+def _add_result(
+    dialogue: Dialogue, result: JsonObject, record: JsonObject, time: int | None
+) -> None:
+    """Add a result; of a call that was stopped while it ran, no end is known."""
+    if not result:
+        return
+    end = member(record, "toolCallResult")
+    response: JsonObject = member(result, "response")
+    status = end.get("status") or ("error" if "error" in response else "success")
+    is_refused = status == "cancelled" or end.get("errorType") == _DENIED
+    if status == "cancelled" and end.get("executionStatus") not in (None, "not_started"):
+        return
+    said: JsonValue = text(response, "output", "error") or text_of(response)
+    dialogue.answer(
+        text(result, "id"),
+        said,
+        time,
+        name=text(result, "name"),
+        is_error=status != "success" and not is_refused,
+        rejected=is_refused,
+    )
