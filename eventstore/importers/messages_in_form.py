@@ -3,12 +3,14 @@
 1. In a message's content stands no call and no result that the form does not know.
 2. Where a message has calls or results, some were read: the form has them at this place.
 3. Beside its content, it has no more unknown ones than were read: they repeat those.
-4. Most messages have what messages of the form have: content, or a call.
+4. Calls that the model wrote into its text (`<tool_call>`) are none; results show that they were.
+5. Most messages have what messages of the form have: content, or a call.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Final
 
 from eventstore.domain.json_types import JsonObject
 from eventstore.importers.foreign_shapes import described
@@ -19,6 +21,7 @@ from eventstore.providers.model import ParsedItem, ParsedMessage
 from eventstore.providers.parsing import parse
 
 _REMEDY = "see `toolledger import --help` for the files that are read"
+_WRITTEN_CALL: Final = "<tool_call>"
 
 
 class Judge:
@@ -28,6 +31,7 @@ class Judge:
         self._provider = provider
         self._count = self._others = 0
         self._first_other: JsonObject = {}
+        self._has_signs = self._has_result = self._has_written_call = False
 
     def take(self, message: JsonObject) -> None:
         """Take the next message.
@@ -42,16 +46,29 @@ class Judge:
                 f"{self._provider}: {_REMEDY}"
             )
         self._count += 1
+        self._note(message)
         if not is_in_form(message, self._provider):
             self._others += 1
             self._first_other = self._first_other or message
+
+    def _note(self, message: JsonObject) -> None:
+        said = message.get("content")
+        self._has_result = self._has_result or message.get("role") == "tool"
+        self._has_signs = self._has_signs or any(signs_in(message, self._provider))
+        if message.get("role") == "assistant" and isinstance(said, str):
+            self._has_written_call = self._has_written_call or _WRITTEN_CALL in said
 
     def finish(self) -> None:
         """Judge the messages so far as a whole.
 
         Raises:
-            SourceError: most of them are in another form.
+            SourceError: most of them are in another form, or their calls are texts.
         """
+        if self._has_written_call and self._has_result and not self._has_signs:
+            raise SourceError(
+                f"the calls are written in the assistant's texts ({_WRITTEN_CALL}), which is not "
+                "read: write them as tool_calls"
+            )
         if 2 * self._others > self._count:
             raise SourceError(
                 f"{self._others:,} of {self._count:,} messages are in no form of {self._provider}: "

@@ -76,6 +76,29 @@ def test_a_few_unknown_lines_are_problems(importer: Importer) -> None:
     assert importer.problems == ["line 1: not a message: it has no role"]
 
 
+def test_calls_that_the_model_wrote_into_its_text_are_not_lost(
+    importer: Importer, tmp_path: Path
+) -> None:
+    """Results show that they were calls; a chat about them is imported."""
+    written = '<tool_call>\n{"name": "f", "arguments": {}}\n</tool_call>'
+    said = {"role": "assistant", "content": written}
+    assert "<tool_call>" in refused(tmp_path, "f", ASK, said, {"role": "tool", "content": "x"})
+    assert importer.document("chat.json", [ASK, said]) == []
+    assert importer.ids == ["chat"]
+
+
+def test_results_of_a_chat_template_are_paired_by_name_or_order(importer: Importer) -> None:
+    """Its calls have no ids."""
+    made = [{"type": "function", "function": {"name": n, "arguments": {"n": 1}}} for n in "fg"]
+    calls = {"role": "assistant", "tool_calls": made}
+    ended = [{"role": "tool", "name": "g", "content": "Error: gone"}]
+    ended += [{"role": "tool", "name": "f", "content": "x"}]
+    named = importer.document("named.json", {"messages": [ASK, calls, *ended], "tools": []})
+    assert states(named) == [("f", "Completed"), ("g", "Failed")]
+    bare = [{"role": "tool", "content": each["content"]} for each in reversed(ended)]
+    assert states(importer.document("bare.json", [ASK, calls, *bare])) == states(named)
+
+
 def test_an_advice_leads_to_a_form_that_reads_every_message(tmp_path: Path) -> None:
     """A provider is named only where all messages are in its form."""
     use = {"type": "tool_use", "id": "a", "name": "f", "input": {}}
