@@ -7,6 +7,7 @@ message of the model has its calls and results in `content`.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from typing import Final
 
 from eventstore.domain.json_types import JsonObject, JsonValue, is_json_list
@@ -26,6 +27,7 @@ _PROGRAM: Final = "AI SDK"
 _STATIC: Final = "tool-"
 _INVOCATION: Final = "tool-invocation"
 """Up to version 4, a part that holds the call; later a tool might have this name."""
+_RESULT: Final = "tool-result"
 _SILENT: Final = frozenset({"reasoning", "step-start", "source", "source-url", "source-document"})
 _ASKED: Final = frozenset({"tool-approval-request", "tool-approval-response"})
 _TOLD: Final = _SILENT | {"dynamic-tool", "reasoning-file", "steering-message"}
@@ -139,7 +141,7 @@ def _end_of(invocation: JsonObject) -> ParsedResult | None:
     said: JsonValue = invocation.get("output", invocation.get("result"))
     failed = state == "output-error"
     if denied:
-        said = text(approval, "reason") or "The call was denied."
+        said = _denial(approval)
     elif failed:
         said = text(invocation, "errorText")
     elif state not in ("output-available", "result") or invocation.get("preliminary") is True:
@@ -147,7 +149,9 @@ def _end_of(invocation: JsonObject) -> ParsedResult | None:
     return _result(invocation, said, failed=failed, denied=denied)
 
 
-def _result(part: JsonObject, said: JsonValue, *, failed: bool, denied: bool) -> ParsedResult:
+def _result(
+    part: JsonObject, said: JsonValue, *, failed: bool = False, denied: bool = False
+) -> ParsedResult:
     known = text(part, "toolCallId") or None, text(part, "toolName") or None
     return ParsedResult(*known, text_of(said), failed, rejected=denied, well_formed=True)
 
@@ -174,8 +178,28 @@ class ModelMessages(SavedMessages):
             text(part, "type") in ("tool-call", "tool-result", *_ASKED) for part in parts
         )
 
+    def add_all(self, dialogue: Dialogue, messages: list[JsonObject]) -> None:
+        """Add messages: a call that a person denied is a rejection, whatever its result says."""
+        parts = [part for message in messages for part in objects(message, "content")]
+        requests = [each for each in parts if "approvalId" in each and "toolCallId" in each]
+        asked = {text(each, "approvalId"): text(each, "toolCallId") for each in requests}
+        denied = [each for each in parts if each.get("approved") is False]
+        calls = {asked.get(text(each, "approvalId"), "") for each in denied} - {""}
+        ended = {text(each, "toolCallId") for each in parts if text(each, "type") == _RESULT}
+        for message in messages:
+            self._add(dialogue, message, calls)
+        for each in denied:
+            call_id = asked.get(text(each, "approvalId"), "")
+            if call_id and call_id not in ended:
+                end_call(
+                    dialogue, _result({"toolCallId": call_id}, _denial(each), denied=True), None
+                )
+
     def add(self, dialogue: Dialogue, message: JsonObject) -> None:
         """Add what a message says, its calls, and the results in it."""
+        self._add(dialogue, message, set())
+
+    def _add(self, dialogue: Dialogue, message: JsonObject, denied: AbstractSet[str]) -> None:
         role, time = role_of(message), time_of_message(message)
         said: list[str] = []
         calls: list[ParsedCall] = []
@@ -184,8 +208,8 @@ class ModelMessages(SavedMessages):
             kind = text(part, "type")
             if kind == "tool-call":
                 calls.append(_call(part))
-            elif kind == "tool-result":
-                ends.append(_ended(part))
+            elif kind == _RESULT:
+                ends.append(_ended(part, denied))
             elif kind == "text":
                 said.append(text(part, "text"))
             elif kind not in _SILENT and kind not in _ASKED:
@@ -206,13 +230,18 @@ def _parts(content: JsonValue) -> Iterator[JsonObject]:
         yield from (each for each in content if isinstance(each, dict))
 
 
-def _ended(part: JsonObject) -> ParsedResult:
+def _ended(part: JsonObject, denied: AbstractSet[str]) -> ParsedResult:
     """Return a result: up to version 4 a value, later an output whose type says how it ended."""
     output = member(part, "output")
     kind = text(output, "type")
     said: JsonValue = output.get("value", part.get("output", part.get("result")))
-    denied = kind == "execution-denied"
-    if denied:
-        said = text(output, "reason") or "The call was denied."
-    failed = kind in ("error-text", "error-json") or part.get("isError") is True
-    return _result(part, said, failed=failed, denied=denied)
+    if kind == "execution-denied":
+        return _result(part, _denial(output), denied=True)
+    if text(part, "toolCallId") in denied:
+        return _result(part, said, denied=True)
+    return _result(part, said, failed=kind.startswith("error-") or part.get("isError") is True)
+
+
+def _denial(holder: JsonObject) -> str:
+    """Return why a call was denied."""
+    return text(holder, "reason") or "The call was denied."

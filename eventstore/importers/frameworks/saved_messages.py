@@ -48,6 +48,11 @@ class SavedMessages:
         """Add what a message says, calls and answers."""
         raise NotImplementedError
 
+    def add_all(self, dialogue: Dialogue, messages: list[JsonObject]) -> None:
+        """Add the messages of a conversation."""
+        for message in messages:
+            self.add(dialogue, message)
+
     def belongs(self, value: JsonObject) -> bool:
         """Return whether a value may stand among the messages, if they are this framework's."""
         return self.is_message(value) or (isinstance(value.get("role"), str) and "content" in value)
@@ -69,22 +74,20 @@ class SavedMessages:
 
     def read(self, content: FileContent) -> Iterator[Transcript]:
         """Yield the conversation of single messages, and each that a value holds."""
-        dialogue = Dialogue()
+        single: list[JsonObject] = []
         for number, value in content.values:
             if is_json_object(value) and self.belongs(value):
-                self.add(dialogue, value)
+                single.append(value)
                 continue
             held = self._conversations(value)
             if not held:
                 content.report(f"not a message of {self.about.program}", number)
             for key, messages in held:
                 name = _name_of(value, content, number)
-                yield self._transcript(
-                    content, f"{name}/{key}" if len(held) > 1 else name, messages
-                )
-        if dialogue:
-            name = content.unused_name(content.stem)
-            yield dialogue.transcript(name, error_pattern=self.error_pattern)
+                own = f"{name}/{key}" if len(held) > 1 else name
+                yield self._transcript(content, own, messages)
+        if single and (transcript := self._transcript(content, content.stem, single)).messages:
+            yield transcript
 
     def _conversations(self, value: JsonValue) -> list[tuple[str, list[Any]]]:
         if is_json_list(value):
@@ -95,9 +98,7 @@ class SavedMessages:
 
     def _transcript(self, content: FileContent, name: str, messages: list[Any]) -> Transcript:
         dialogue = Dialogue()
-        for message in messages:
-            if is_json_object(message):
-                self.add(dialogue, message)
+        self.add_all(dialogue, [each for each in messages if is_json_object(each)])
         return dialogue.transcript(content.unused_name(name), error_pattern=self.error_pattern)
 
     def _are_messages(self, values: list[Any]) -> bool:

@@ -153,6 +153,22 @@ def test_the_type_of_an_output_says_how_its_call_ended(
     assert [(each.call.arguments, each.status.name) for each in tools] == [({"n": 1}, status)]
 
 
+@pytest.mark.parametrize("has_result", [True, False])
+def test_a_person_who_denied_a_call_did_so_whatever_its_result_says(
+    importer: Importer, *, has_result: bool
+) -> None:
+    """A later version writes the reason as an error's text; before, there is no result yet."""
+    made = {"type": "tool-call", "toolCallId": "1", "toolName": "f", "input": {}}
+    asked = {"type": "tool-approval-request", "approvalId": "a", "toolCallId": "1"}
+    answer = {"type": "tool-approval-response", "approvalId": "a", "approved": False}
+    output = {"type": "error-text", "value": "not today"}
+    result = {"type": "tool-result", "toolCallId": "1", "toolName": "f", "output": output}
+    said = [answer | {"reason": "not today"}, *([result] if has_result else [])]
+    messages = [{"role": "assistant", "content": [made, asked]}, {"role": "tool", "content": said}]
+    assert states(importer.document("list.json", messages)) == [("f", "Rejected")]
+    assert states(importer.lines("lines.jsonl", *messages)) == [("f", "Rejected")]
+
+
 def test_the_agents_of_a_team_have_a_conversation_each(importer: Importer) -> None:
     """A state of AutoGen: failures are marked, the thread of the team is a copy."""
     made = [{"id": "1", "arguments": '{"n":1}', "name": "f"}]
