@@ -19,7 +19,6 @@ from eventstore.domain.decision_errors import ApprovalExpired, CallChanged, Call
 from eventstore.domain.detached import EventsArchived, EventsRestored
 from eventstore.domain.events import (
     Event,
-    GateAnswer,
     HistoryCompacted,
     HookAnswer,
     HookRaised,
@@ -38,7 +37,6 @@ from eventstore.domain.events import (
     ToolRejected,
     ToolRenewed,
     ToolRunning,
-    ToolsOffered,
     UnknownEvent,
 )
 from eventstore.domain.failure import ErrorKind, ErrorKindSet, Failure, classify
@@ -57,6 +55,7 @@ from eventstore.domain.statuses import (
     ToolStatus,
 )
 from eventstore.domain.tool import Tool
+from eventstore.domain.tools_offered import GateAnswer, ToolsOffered
 from eventstore.domain.usage import Usage, UsageLimitBreach
 from eventstore.errors import (
     ConversationArchived,

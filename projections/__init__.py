@@ -22,8 +22,8 @@ from projections.debugging.log_diff import LogDiff, diff
 from projections.debugging.prompt_diff import PromptDiff, prompt_diff
 from projections.debugging.recorded_model import PromptDivergence, RecordedModel
 from projections.debugging.recorded_tools import Divergence, RecordedFailure, RecordedTools
+from projections.debugging.rules.evidence import Cause
 from projections.debugging.scan import ScanFinding, ScannedLog, scan
-from projections.debugging.suspects import Cause
 from projections.debugging.what_if import JudgedCall, WhatIf, what_if
 from projections.debugging.why import Diagnosis, why
 from projections.doubts import Doubt, doubts

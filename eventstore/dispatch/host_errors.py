@@ -17,8 +17,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec.structs import replace
 
-from eventstore.domain.events import GateAnswer, HookRaised
+from eventstore.domain.events import (
+    HookRaised,
+)
 from eventstore.domain.failure import Failure
+from eventstore.domain.tools_offered import GateAnswer
 from eventstore.errors import EventStoreError
 from eventstore.policies.gate_checks import gate_name
 from eventstore.policies.gates import Question, Questions

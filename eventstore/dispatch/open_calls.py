@@ -13,12 +13,12 @@ from eventstore.domain.events import (
     RunStarted,
     ToolEvent,
     ToolPending,
-    ToolsOffered,
 )
 from eventstore.domain.lifecycle import evolve
 from eventstore.domain.recovery import AttemptTrail, is_attempt_event, next_action
 from eventstore.domain.statuses import Approved, Pending, Rejected
 from eventstore.domain.tool import Tool
+from eventstore.domain.tools_offered import ToolsOffered
 from eventstore.errors import IllegalTransition
 from eventstore.policies.gates import GateDecision, ToolGateContext
 

@@ -15,13 +15,11 @@ MARK = "c0b1ed"
 
 _MARK_BYTES = bytes.fromhex(MARK)
 _RESERVED_VARIANT = 0xE0
-_VARIANT_DIGIT = 16
-_RESERVED_DIGITS = "ef"
 
 
 def is_copy_id(event_id: str) -> bool:
     """Return whether an id, 32 hexadecimal digits, is that of a copy."""
-    return event_id[:6] == MARK and event_id[_VARIANT_DIGIT] in _RESERVED_DIGITS
+    return event_id.startswith(MARK) and event_id[16] in "ef"
 
 
 def copy_id(event_id: bytes) -> bytes:

@@ -20,6 +20,7 @@ from eventstore.domain.detached import ArchiveEvent
 from eventstore.domain.failure import Failure
 from eventstore.domain.messages import Part
 from eventstore.domain.redaction import PayloadsRedacted, is_marker
+from eventstore.domain.tools_offered import GateAnswer, ToolsOffered
 from eventstore.domain.usage import Usage, UsageLimitBreach
 
 
@@ -218,6 +219,7 @@ class MessageAdded(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     has null for each. A message of role `tool` has only results, or is a result that answers no
     known call, with the `call_id` that it named; with `results` and `parts` it is what a framework
     told the model of a call. `broken_off`: its stream ended before the model did.
+    `finish_reason` is why its response was not whole, where an imported message says so.
     """
 
     tag: ClassVar[str] = "message"
@@ -233,6 +235,7 @@ class MessageAdded(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     call_id: str | None = None
     results: tuple[str, ...] = ()
     broken_off: bool = False
+    finish_reason: str | None = None
 
     def continued_by(self, piece: MessageAdded) -> MessageAdded:
         """Return an assistant message with a further piece of it."""
@@ -245,30 +248,8 @@ class MessageAdded(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
             calls=self.calls + piece.calls,
             native=[*self.native, *piece.native] if are_lists else None,
             exact=are_lists and self.exact and piece.exact,
+            finish_reason=piece.finish_reason or self.finish_reason,
         )
-
-
-class GateAnswer(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """The answer of one gate: a sorted list of tool names, or no opinion."""
-
-    gate: str
-    allow: tuple[str, ...] | None = None
-
-
-class ToolsOffered(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """The tools that the model could see in one iteration, and why.
-
-    Called `ToolGateApplied` in clark-agent, for each of the `gates`. Its `conflict` is called
-    `ToolGateConflictResolved` there.
-    """
-
-    tag: ClassVar[str] = "tools_offered"
-    schema: ClassVar[int] = 1
-    iteration: int
-    available: tuple[str, ...]
-    allowed: tuple[str, ...] | None = None
-    gates: tuple[GateAnswer, ...] = ()
-    conflict: dict[str, Any] | None = None
 
 
 class HookRaised(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):

@@ -15,11 +15,10 @@ import msgspec
 from eventstore.domain.json_types import is_json_list, is_json_object
 from eventstore.importers import message_files
 from eventstore.importers.foreign_shapes import foreign_shape
-from eventstore.importers.programs import claude_code
 from eventstore.importers.reading.file_format import Unit
 from eventstore.importers.reading.json_lines import TextFile
 from eventstore.importers.reading.problems import Problem, Problems, SourceError
-from eventstore.importers.source import LINE_SUFFIXES, program_of, read
+from eventstore.importers.source import LINE_SUFFIXES, program_of
 from eventstore.providers.detection import (
     LIST_KEYS,
     is_continued,
@@ -27,7 +26,6 @@ from eventstore.providers.detection import (
     provider_of_list_key,
     request_of,
 )
-from eventstore.providers.model import CopiedMessage
 from eventstore.providers.registry import AnyProvider, known_provider, list_key
 
 
@@ -47,8 +45,9 @@ class RequestFile:
     """A file of requests; `problems` grow while it is read.
 
     `.json`: a request (an object with `messages`, `contents` or `input`), a list of messages, or a
-    list of requests. `.jsonl`: a request, a list of messages or one message a line, or a session
-    log of Claude Code. `provider` is the form of the messages, where it should not be guessed.
+    list of requests. `.jsonl`: a request, a list of messages or one message a line. The log of a
+    program is refused: it tells what happened, not what a provider was sent. `provider` is the form
+    of the messages, where it should not be guessed.
 
     Raises:
         SourceError: the file is missing, empty, not text, or the log of another program.
@@ -102,7 +101,7 @@ class RequestFile:
             return False
 
     def _refuse_logs(self, values: list[Any], unit: Unit) -> None:
-        """Refuse the log of a program: it tells what happened, not what a provider was sent."""
+        """Refuse the log of a program, unless the caller says what form its messages have."""
         if self._provider is not None:
             return
         for value in values:
@@ -118,9 +117,6 @@ class RequestFile:
         head = list(islice(values, message_files.MAX_DETECTED_VALUES))
         first_values = [value for _, value in head]
         values = chain(head, values)
-        if any(map(claude_code.is_record, first_values)):
-            yield from self._of_session()
-            return
         self._refuse_logs(first_values, unit)
         if any(isinstance(value, list) or request_of(value) is not None for value in first_values):
             for number, value in values:
@@ -132,17 +128,6 @@ class RequestFile:
                     yield request
         elif request := self._of_list([value for _, value in values], self.path.stem):
             yield request
-
-    def _of_session(self) -> Iterator[Request]:
-        source = read(self.path)
-        for transcript in source.transcripts():
-            messages = [
-                each.message if isinstance(each, CopiedMessage) else each
-                for each in transcript.messages
-            ]
-            yield Request(transcript.id, known_provider(transcript.provider), messages)
-        for problem in source.problems:
-            self._problems.add(problem.what, problem.line, last=problem.last, detail=problem.detail)
 
     def _of_object(self, value: object, name: str) -> Request | None:
         sent = request_of(value)

@@ -22,14 +22,13 @@ import msgspec
 from msgspec.structs import force_setattr
 
 from eventstore.domain.events import (
-    GateAnswer,
     MessageAdded,
     Recorded,
     RunStarted,
     ToolPending,
-    ToolsOffered,
 )
 from eventstore.domain.json_types import JsonObject
+from eventstore.domain.tools_offered import GateAnswer, ToolsOffered
 from eventstore.policies.gate_checks import check_gate, check_gate_class, gate_name, sync_answer
 
 T = TypeVar("T")

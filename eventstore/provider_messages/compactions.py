@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Protocol
 
 from eventstore.append.stored_once import event_id_of
+from eventstore.domain.copies import copy_id
 from eventstore.domain.events import Event, HistoryCompacted, MessageAdded
 from eventstore.providers.model import ParsedCompaction, ParsedMessage
 
@@ -75,11 +76,18 @@ class HistoryPlaces:
         """
         known = len(self._stems)
         for start in range(number, known, _ASKED_AT_ONCE):
-            ids = [event_id_of(stem, 0) for stem in self._stems[start : start + _ASKED_AT_ONCE]]
+            stems = self._stems[start : start + _ASKED_AT_ONCE]
+            ids = [event_id for stem in stems for event_id in first_ids(stem)]
             if found := self._log.known_ids(self._id, ids):
                 return min(found.values()) - 1
         new = max(number - known, 0)
         return self._version + self._offsets[new] if new < len(self._offsets) else end
+
+
+def first_ids(stem: bytes) -> tuple[bytes, bytes]:
+    """Return the ids that the first event of a message may have: as its own, and as a copy."""
+    event_id = event_id_of(stem, 0)
+    return event_id, copy_id(event_id)
 
 
 def _said(message: ParsedMessage, provider: str) -> MessageAdded:

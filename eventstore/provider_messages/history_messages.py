@@ -107,11 +107,14 @@ class HistoryReader:
             if why is not None and not why.says_something:
                 failed = model_responded(message, known_provider(self._provider))
             answers = count_of_answers(message)
-            given, form = _encodable_json(self._plain(message))
+            reason = finish_reason_of(message, self._provider)
+            is_whole = why_not_whole(self._provider, reason) is None
+            given, form = _encodable_json(_plain(message, is_whole=is_whole))
             is_silent = not is_json_object(message) and says_nothing(message, self._provider, why)
             heard = [None if is_silent else given]
             parsed = parse(heard, self._provider, *self._tests, failures=[why])
             items = [without_restorable_native(item, self._provider) for item in parsed]
+            items = items if is_whole else [_with_reason(item, reason) for item in items]
         self._stem = stem_of(self._stem, form)
         if self._error_pattern is not None:
             items = [_judged_by_text(item, self._error_pattern) for item in items]
@@ -125,12 +128,19 @@ class HistoryReader:
         compaction = msgspec.structs.replace(given, messages=kept)
         return HistoryMessage(self._stem, [], compaction=compaction, is_copy=is_copy)
 
-    def _plain(self, message: Any) -> Any:
-        """Return a message as JSON; a response that is not whole keeps what says so."""
-        reason = finish_reason_of(message, self._provider)
-        if why_not_whole(self._provider, reason) and hasattr(message, "model_dump"):
-            return message.model_dump(mode="json", by_alias=True, exclude_none=True)
-        return plain(message)
+
+def _plain(message: Any, *, is_whole: bool) -> Any:
+    """Return a message as JSON; a response that is not whole keeps what says so."""
+    if not is_whole and hasattr(message, "model_dump"):
+        return message.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return plain(message)
+
+
+def _with_reason(item: ParsedItem, reason: str | None) -> ParsedItem:
+    """Return an item that says why its response was not whole, if it is the assistant's."""
+    if not isinstance(item, ParsedMessage) or item.role != "assistant":
+        return item
+    return msgspec.structs.replace(item, finish_reason=reason)
 
 
 def content_of(item: ParsedItem) -> tuple[object, ...]:

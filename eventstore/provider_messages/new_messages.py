@@ -14,14 +14,13 @@ import msgspec
 
 from eventstore.append.command import IdentifiedEvents
 from eventstore.append.conversation_state import ConversationState
-from eventstore.append.stored_once import event_id_of, event_ids_of, has_stem, is_of_stem
+from eventstore.append.stored_once import event_ids_of, has_stem, is_of_stem
 from eventstore.append.tool_fold import LookUp
 from eventstore.domain.copies import copy_id
 from eventstore.domain.events import Event, MessageAdded, ToolPending
 from eventstore.errors import ImportConflict
 from eventstore.provider_messages.batches import Batch
-from eventstore.provider_messages.compactions import HistoryPlaces
-from eventstore.provider_messages.history_messages import HistoryMessage
+from eventstore.provider_messages.compactions import HistoryPlaces, first_ids
 from eventstore.providers.model import ParsedMessage
 from eventstore.providers.to_events import Finding, Resumed, to_events
 from eventstore.session import Session
@@ -62,22 +61,16 @@ def known_messages(
     ids = {
         event_id: number
         for number, message in enumerate(batch, 1)
-        for event_id in _first_ids(message)
+        for event_id in first_ids(message.stem)
     }
     conversation_id = state.conversation_id
-    stored = session.known_ids(conversation_id, _first_ids(batch[-1])) or session.known_ids(
+    stored = session.known_ids(conversation_id, first_ids(batch[-1].stem)) or session.known_ids(
         conversation_id, [*ids]
     )
     if not stored:
         return 0, last
     number, version = max((ids[event_id], version) for event_id, version in stored.items())
     return number, LastKnown(version, batch[number - 1].stem)
-
-
-def _first_ids(message: HistoryMessage) -> tuple[bytes, bytes]:
-    """Return the ids that the first event of a message may have: as its own, and as a copy."""
-    event_id = event_id_of(message.stem, 0)
-    return event_id, copy_id(event_id)
 
 
 def check_continues(

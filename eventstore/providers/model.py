@@ -60,6 +60,8 @@ class ParsedMessage(msgspec.Struct, frozen=True, gc=False):
     """How many items before it are results of the same message; `native` has None for each."""
     not_whole: Failure | None = None
     """Why none of its calls may run: its response was cut off, or broke off."""
+    finish_reason: str | None = None
+    """Why its response was not whole, where nothing else will be recorded of that."""
 
 
 class ParsedResult(msgspec.Struct, frozen=True, gc=False):

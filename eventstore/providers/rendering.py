@@ -12,8 +12,9 @@ from operator import is_
 import msgspec
 
 from eventstore.providers.crossing import Reasoning
+from eventstore.providers.foreign_summary import since_summary
 from eventstore.providers.kept_messages import KeptMessages
-from eventstore.providers.model import Rendered, Turn
+from eventstore.providers.model import Change, Rendered, Turn
 from eventstore.providers.preparation import (
     LaterSystem,
     PreparedTurn,
@@ -84,6 +85,8 @@ def render(  # noqa: PLR0913 - each with a default
     """
     known = model_rules(provider, model)
     adapter = adapter_of(known.provider)
+    before: list[Change] = []
+    turns = since_summary(turns, known.provider, before)
     target = Target(known.provider, known.takes_later_system, later_system, reasoning, server_kept)
     if last is None:
         turns_made = [prepared(turn, target) for turn in turns]
@@ -97,6 +100,7 @@ def render(  # noqa: PLR0913 - each with a default
     if cache:
         adapter.mark_for_cache(rendered)
     changes = rendered.changes
+    changes[:0] = before
     changed = [each for each in turns_made if not each.goes_as_it_was]
     for each in kept:
         changes += each.of_turn

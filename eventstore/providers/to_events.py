@@ -251,6 +251,7 @@ class _Writer:
             item.shares_message,
             None,
             results,
+            finish_reason=item.finish_reason,
         )
 
     def _results(self, item: ParsedMessage) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ import msgspec
 
 from eventstore import (
     FunctionCall,
+    HistoryCompacted,
     HookRaised,
     MessageAdded,
     ModelResponded,
@@ -35,8 +36,10 @@ from eventstore import (
 from eventstore.domain.response_turns import ResponseTurns
 from eventstore.domain.settlement import settled_as
 from projections.debugging.error_results import error_text
+from projections.debugging.run_end import RunEnd, own_reason
 from projections.projection import fingerprint_of
 
+_RUN_AGAIN = "settled as to be run again"
 _OUTCOMES = {"completed": "completed", "failed": "failed", "run_again": "to be run again"}
 
 _MAX_ERROR_MESSAGE_CHARACTERS = 600  # of a message of the model that says an error
@@ -67,6 +70,7 @@ class CallFacts(msgspec.Struct, gc=False):
     at: int
     fingerprint: str | None
     imported: bool
+    turn: int | None = None
     status: str = "pending"
     started: int = 0
     started_at: int = 0
@@ -82,6 +86,11 @@ class CallFacts(msgspec.Struct, gc=False):
     def is_open(self) -> bool:
         """Whether the call has no end."""
         return self.status in ("pending", "approved", "running", "paused")
+
+    @property
+    def runs_again(self) -> bool:
+        """Whether a person said that the call, which was in doubt, is to be run again."""
+        return self.settled == self.ended > 0 and _RUN_AGAIN in (self.settlement or "")
 
     @property
     def name(self) -> str:
@@ -114,8 +123,11 @@ class LogFacts:
         self.assistant_messages: list[int] = []
         self.messages: list[tuple[int, str]] = []
         self.responses: list[tuple[int, ModelResponded]] = []
+        self.reasons: dict[int, tuple[str | None, str]] = {}  # of messages that are not whole
+        self._tail: list[Recorded] = []  # from the last message of the assistant on
         self._turns = ResponseTurns()
         self.breaches: list[tuple[int, UsageLimitBreach]] = []
+        self.compactions: list[tuple[int, HistoryCompacted]] = []
         self.started: list[Recorded] = []
         self.ended: Recorded | None = None
         self.first: Recorded | None = None
@@ -136,6 +148,7 @@ class LogFacts:
             self.last = recorded
             if type(recorded.event) is not PayloadsRedacted:
                 self.last_said = recorded
+            self._tail.append(recorded)
             step = steps.get(type(recorded.event))
             if step is not None:
                 step(self, recorded, recorded.event)
@@ -155,8 +168,23 @@ class LogFacts:
             self.user_messages.append(version)
         elif role == "assistant":
             self.assistant_messages.append(version)
+            self._tail = [recorded]
+            if event.native is not None or event.finish_reason or event.broken_off:
+                self._cut_off(version, event)
         if text and len(text) <= _MAX_ERROR_MESSAGE_CHARACTERS and _is_notice(text):
             self.errors.append(CallError(version, text, is_marked=False))
+
+    def _cut_off(self, version: int, event: MessageAdded) -> None:
+        if (reason := own_reason(event)) is not None:
+            self.reasons[version] = reason
+
+    @property
+    def end(self) -> RunEnd:
+        """How the conversation ends so far; what was before the last answer does not matter."""
+        end = RunEnd()
+        for recorded in [*([self.ended] if self.ended is not None else []), *self._tail]:
+            end.apply(recorded)
+        return end
 
     @property
     def usage(self) -> Usage:
@@ -167,6 +195,8 @@ class LogFacts:
         if event.completes is None:
             if not self._turns.knows(event):
                 self._turns.add_response(event, recorded.version)
+                if event.finish_reason and self.assistant_messages:
+                    self.reasons.pop(self.assistant_messages[-1], None)
                 self.responses.append((recorded.version, event))
             return
         self._turns.complete(event)
@@ -183,6 +213,9 @@ class LogFacts:
 
     def _limit_reached(self, recorded: Recorded, event: UsageLimitBreach) -> None:
         self.breaches.append((recorded.version, event))
+
+    def _compacted(self, recorded: Recorded, event: HistoryCompacted) -> None:
+        self.compactions.append((recorded.version, event))
 
     def _stray(self, version: int, event: MessageAdded) -> None:
         if event.call_id is None:
@@ -202,6 +235,7 @@ class LogFacts:
                 recorded.time,
                 recorded.fingerprint or fingerprint_of(recorded, call),
                 event.imported,
+                event.turn,
             )
 
     def _approved(self, _: Recorded, event: ToolApproved) -> None:
@@ -316,6 +350,7 @@ class LogFacts:
         RunStarted: _run_started,
         RunEnded: _run_ended,
         HookRaised: _hook_raised,
+        HistoryCompacted: _compacted,
         UsageLimitBreach: _limit_reached,
         PayloadsRedacted: _redacted,
     }

@@ -26,13 +26,21 @@ _SHOWS_TEXT = re.compile(
     r"sed|sort|tail|tee|tree|type|uniq|wc|git (?:-\S+ )*(?:diff|log|show|blame|grep|status))\b"
 )
 
+_PARTS = re.compile(r"&&|;|\n")
+_OTHERS = re.compile(r"&&|\|\||;|\n")
+
 _FAILED = re.compile(
     r"^(?:/\S*/)?(?:ba|da|k|z)?sh: (?:line )?(?:\d+: )?.{1,120}: (?:command )?not found\b"
     r"|^.{1,80}: command not found\b"
     r"|^[\w./-]{1,40}: .{1,300}: (?:No such file or directory|Permission denied|Is a directory|"
-    r"Not a directory|Operation not permitted|No space left on device|Connection refused)$"
+    r"Not a directory|Operation not permitted|No space left on device|"
+    r"Connection (?:refused|timed out|reset by peer)|"
+    r"No route to host|Network is unreachable|Name or service not known)$"
+    r"|^Connection to \S{1,200} closed by remote host"
     r"|^curl: \(\d+\) |^make(?:\[\d+\])?: \*\*\* | ! \[(?:remote )?rejected\]"
-    r"|^(?:error|fatal|panic|abort): \S|^ERROR:? {1,}\S|\bfatal error: \S|No space left on device"
+    r"|^(?:error|fatal|panic|abort): \S|^ERROR:? {1,}\S|\bfatal error: \S"
+    r"|\berror [A-Z]{2,8}\d{2,6}: \S|^[A-Z][a-z]{1,20}-[A-Z]\w{1,40}: (?:Cannot|Could not|Access)"
+    r"|No space left on device"
     r"|^thread '[^']*' panicked at|^panic: |^(?:=+ )?[1-9]\d* failed\b|\bTests: +[1-9]\d* failed\b"
     r"|^FAILED \((?:failures|errors)=|^FAILED \S+::|^--- FAIL: |^FAIL\b|\bBuild FAILED\b"
     r"|^BUILD FAILED|^(?:Segmentation fault|Killed|Bus error|Aborted|Illegal instruction)\b"
@@ -48,7 +56,7 @@ _SOUND_END = re.compile(
 
 def says_failure(output: str, call: FunctionCall) -> bool:
     """Return whether the output of a call that ran a command ends with a failure."""
-    command = _command_of(call)
+    command = command_of(call)
     if command is None:
         return False
     lines = [line for line in output[-_TAIL_CHARACTERS:].splitlines() if line.strip()]
@@ -62,19 +70,28 @@ def says_failure(output: str, call: FunctionCall) -> bool:
     return _FAILED.search("\n".join(lines[-_LAST_LINES:])) is not None
 
 
-def _command_of(call: FunctionCall) -> str | None:
+def command_of(call: FunctionCall) -> str | None:
     """Return the command that a call runs; empty if it is not known, None if it runs none."""
     arguments = call.arguments
     given = arguments if is_json_object(arguments) else {}
     for name in _ARGUMENTS:
         value = given.get(name)
         if isinstance(value, str):
+            if "path" in given and value.isidentifier():
+                return None  # an editor's own command, such as `view`
             return value.strip()
         if is_json_list(value):
-            return " ".join(map(str, value)).strip()
+            words = [str(word) for word in value]
+            inner = words[2:] if words[1:2] in (["-c"], ["-lc"]) else words
+            return " ".join(inner).strip()
     return "" if _TOOL.search(call.name) else None
 
 
 def _shows_text(command: str) -> bool:
     """Return whether the last command of a line only shows text."""
-    return _SHOWS_TEXT.match(re.split(r"&&|;|\n", command)[-1].strip()) is not None
+    return _SHOWS_TEXT.match(_PARTS.split(command)[-1].strip()) is not None
+
+
+def parts_of(command: str) -> list[str]:
+    """Return the commands of a line, one after the other; a pipe is one command."""
+    return [part.strip() for part in _OTHERS.split(command) if part.strip()]

@@ -6,16 +6,17 @@ from collections.abc import Iterable
 
 import msgspec
 
-from eventstore import Conversation, ConversationArchived, MessageAdded, Recorded, RunEnded
+from eventstore import Conversation, ConversationArchived, Recorded
 from projections.debugging.call_facts import LogFacts
 
 
 class ConversationSummary(msgspec.Struct, frozen=True, gc=False):
     """What a list of conversations says about each.
 
-    `failed` counts the calls whose last outcome is a failure or a result that says an error, `open`
-    the calls without an end. `last_at` is in microseconds since 1970 UTC. `last` says how the log
-    ends: the end of the run, otherwise the last event. `tokens` are those of the responses.
+    `failed` counts the calls whose last outcome is a failure, as the statistics do;
+    `error_results` the completed calls whose result says an error, and `open` the calls without an
+    end. `last_at` is in microseconds since 1970 UTC. `last` says how the log ends: answered, cut
+    off, waiting, under way, or the end of the run. `tokens` are those of the responses.
     """
 
     conversation_id: str
@@ -26,6 +27,7 @@ class ConversationSummary(msgspec.Struct, frozen=True, gc=False):
     open: int
     last: str
     tokens: int = 0
+    error_results: int = 0
 
 
 def conversation_summary(conversation_id: str, events: Iterable[Recorded]) -> ConversationSummary:
@@ -38,10 +40,11 @@ def conversation_summary(conversation_id: str, events: Iterable[Recorded]) -> Co
         version=last.version if last is not None else 0,
         last_at=last.time if last is not None else 0,
         calls=len(calls),
-        failed=sum(call.is_error for call in calls),
+        failed=sum(call.status == "failed" and not call.runs_again for call in calls),
         open=sum(call.is_open for call in calls),
-        last=_last(facts),
+        last=facts.end.name,
         tokens=facts.usage.total_tokens,
+        error_results=sum(call.status == "completed" and call.is_error for call in calls),
     )
 
 
@@ -64,13 +67,3 @@ def _archived(archived: ConversationArchived) -> ConversationSummary:
         last=f"archived in {archived.place}",
         tokens=0,
     )
-
-
-def _last(facts: LogFacts) -> str:
-    ended = facts.ended.event if facts.ended is not None else None
-    if isinstance(ended, RunEnded):
-        return f"run {ended.reason}"
-    last = facts.last_said.event if facts.last_said is not None else None
-    if isinstance(last, MessageAdded):
-        return f"{last.role} message"
-    return last.tag if last is not None else ""

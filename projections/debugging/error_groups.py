@@ -32,7 +32,14 @@ _KINDS = (
         "quota",
         (
             r"quota|billing|insufficient.?(?:funds|credit)|\b402\b|payment required|credit balance|"
-            r"rate.?limit|\b429\b|too many requests"
+            r"rate.?limit|\b429\b|too many requests|overloaded"
+        ),
+    ),
+    (
+        "resource",
+        (
+            r"no space left|ENOSPC|out of memory|cannot allocate memory|\bOOM\b|disk (?:is )?full|"
+            r"too many open files|EMFILE|heap limit|^\s*Killed\b|exit(?:ed)?(?: with)? code:? 137\b"
         ),
     ),
     (
@@ -57,6 +64,13 @@ _KINDS = (
     ),
 )
 _KIND_OF = re.compile("|".join(f"(?P<{name}>{pattern})" for name, pattern in _KINDS), re.IGNORECASE)
+_OF_PROVIDERS = re.compile(
+    r"context.?length.?exceeded|maximum context length|(?:prompt|input) is too long|"
+    r"input token count.{0,60}exceeds|exceeds the (?:context|maximum number of (?:input )?tokens)|"
+    r"context.?window.{0,40}exceed|exceed.{0,40}context.?window|too many tokens",
+    re.IGNORECASE,
+)
+"""How providers say that a context is full: a tool that hands on their words was told so."""
 _CODE = re.compile(
     r"^npm (?:error|ERR!) code (?:(?P<auth>E401|E403|ENEEDAUTH)|(?P<quota>E429))", re.MULTILINE
 )
@@ -84,6 +98,10 @@ class ErrorGroup(msgspec.Struct, gc=False):
     def last(self) -> CallError:
         """The last of them."""
         return self.errors[-1]
+
+    def line_of(self, error: CallError) -> str:
+        """Return the error line of one of them, with its own numbers."""
+        return self.line if error is self.last else error_line(error.text)
 
 
 def group_errors(facts: LogFacts) -> list[ErrorGroup]:
@@ -125,10 +143,13 @@ def _is_recovered(error: CallError, completed: dict[str, int]) -> bool:
 
 
 def error_kind(error: CallError, line: str) -> str:
-    """Return an error's kind: context, interrupted, quota, auth, json, or error for any other."""
+    """Return an error's kind: context, interrupted, quota, resource, auth, json or error."""
     if error.kind in ("auth", "quota"):
         return error.kind
     if error.kind == "rate_limit":
         return "quota"
     match = _KIND_OF.search(line) or _CODE.search(error.text, 0, _MAX_CODE_CHARACTERS)
-    return match.lastgroup or "error" if match is not None else "error"
+    kind = match.lastgroup or "error" if match is not None else "error"
+    if kind == "context" and error.call is not None and not _OF_PROVIDERS.search(line):
+        return "error"  # a limit of one tool
+    return kind

@@ -68,7 +68,8 @@ _RULES = (
     # what says nothing
     _rule(
         0,
-        r"^\s*+(?:$|at .+[:)]\d*|File \".+\", line \d+|[\^~|][\^~|\s]*+$|[=_─━*#.-]{4,}|> |"
+        r"^\s*+(?:$|\w+(?: \w+)*+: \(none\)|at .+[:)]\d*|"
+        r"File \".+\", line \d+|[\^~|][\^~|\s]*+$|[=_─━*#.-]{4,}|> |"
         r"npm warn|warning:|\[notice\]|note: |hint: |Traceback \(most|During handling of|"
         r"The above exception was|Debugger attached|Waiting for the debugger|"
         r"npm (?:error|ERR!)(?:\s*+$|\s{2,}+/|\s++(?:A complete log|path|command|errno|syscall|"

@@ -31,7 +31,7 @@ _BEGINS = re.compile(
     r"(?:failed|unable) to\b|(?:could not|couldn't|cannot|can't)\b|unauthori[sz]ed|forbidden|"
     r"access denied|invalid\b|time(?:d )?out\b|unknown tool|no such\b|not found|"
     r"(?:bash|sh|zsh|\(eval\)):.{0,80}(?:not found|no such|denied)|\[?(?:request|tool use) "
-    r"(?:interrupted|aborted)|the user doesn't want|the user rejected|user rejected|"
+    r"(?:interrupted|aborted)|the user doesn't want|(?:the )?user (?:has )?(?:rejected|denied)|"
     r"prompt is too long|[^.\n]{0,30}\b(?:session|token|credentials?|api.?key|certificate|login)\b"
     r"[^.\n]{0,30}\b(?:expired|revoked|invalid)|\{\s*\"(?:error|errors|fault)\"\s*:(?!\s*(?:null|false|\"\"|\[\]|\{\}))|"
     r"\{.{0,200}?\"(?:is_?error\"\s*:\s*true|(?:success|ok)\"\s*:\s*false|"
@@ -68,6 +68,7 @@ _END_WORDS = ("exit", "Exit", "ommand", "rror", "xception", "npm ERR")
 _FLAGS = {"is_error": True, "isError": True, "success": False, "ok": False}
 _EXIT_CODES = ("exit_code", "exitCode", "returncode", "return_code")
 _STATUSES = ("status", "status_code", "statusCode", "http_status")
+_MARKS = frozenset({"error", "errors", *_FLAGS, *_EXIT_CODES, *_STATUSES})
 _ERROR_STATUSES = range(400, 600)
 
 
@@ -104,16 +105,19 @@ def _text_says_error(text: str) -> bool:
 
 
 def _error_of_object(result: dict[str, Any]) -> str | None:
-    says_error = (
+    if not _MARKS.isdisjoint(result) and _has_error_mark(result):
+        return message_of(result) or _json(result)
+    content = result.get("content")  # the result of an MCP server
+    return _error_of_parts(content) if isinstance(content, list) else None
+
+
+def _has_error_mark(result: dict[str, Any]) -> bool:
+    return (
         bool(result.get("error") or result.get("errors"))
         or any(result.get(key) is flag for key, flag in _FLAGS.items())
         or any(result.get(key) not in (None, 0) for key in _EXIT_CODES)
         or any(_is_error_status(result.get(key)) for key in _STATUSES)
     )
-    if says_error:
-        return message_of(result) or _json(result)
-    content = result.get("content")  # the result of an MCP server
-    return _error_of_parts(content) if isinstance(content, list) else None
 
 
 def _is_error_status(status: object) -> bool:

@@ -85,7 +85,7 @@ def repeated_errors(log: ScannedLog) -> Iterator[ScanFinding]:
     for group in group_errors(log.facts):
         if len(group.errors) >= REPEATED:
             versions = tuple(error.version for error in group.errors)
-            text = f"{plural(len(versions), 'time')}: {group.line}"
+            text = f"{plural(len(versions), 'time')}: {group.line_of(group.first)}"
             yield ScanFinding("repeated_errors", text, versions)
 
 

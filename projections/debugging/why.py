@@ -11,13 +11,15 @@ from shlex import quote
 
 import msgspec
 
-from eventstore import MessageAdded, Recorded, RunEnded, RunStarted, ToolPending
+from eventstore import MessageAdded, Recorded, RunStarted, ToolPending
 from eventstore.domain.one_line import one_line
 from projections.current_tools import CurrentTools
 from projections.debugging.call_facts import CallFacts, LogFacts
 from projections.debugging.error_groups import ErrorGroup, group_errors
 from projections.debugging.loops import loop_text
-from projections.debugging.suspects import Cause, Suspects
+from projections.debugging.rules.evidence import Cause, Evidence
+from projections.debugging.run_end import finishes
+from projections.debugging.suspects import suspects
 from projections.formatting import NotebookText, plural, usage_text, utc_text
 from projections.repeats.projection import Finding, Repeats
 
@@ -31,7 +33,10 @@ _LABEL_CHARACTERS = 10
 
 
 class ErrorPlace(msgspec.Struct, frozen=True, gc=False):
-    """The last error: its version, its call, its error line, and where the same came before."""
+    """The last error: its version, its call, its error line, and where the same came before.
+
+    `is_marked` is false where a result says the error, and the log does not call it a failure.
+    """
 
     version: int
     call_id: str | None
@@ -39,6 +44,7 @@ class ErrorPlace(msgspec.Struct, frozen=True, gc=False):
     line: str
     first_version: int
     count: int
+    is_marked: bool = True
 
 
 class CallPlace(msgspec.Struct, frozen=True, gc=False):
@@ -106,7 +112,9 @@ class Diagnosis(NotebookText, msgspec.Struct, frozen=True, gc=False):
         failure = self.failure
         if failure is None:
             return "no call failed"
-        return f"version {failure.version}, {failure.tool or 'no tool'}: {failure.line}"
+        tool = failure.tool or "no tool"
+        answered = "" if failure.is_marked else ", answered with an error"
+        return f"version {failure.version}, {tool}{answered}: {failure.line}"
 
     def _first(self) -> str:
         failure = self.failure
@@ -145,7 +153,7 @@ def why(events: Iterable[Recorded]) -> Diagnosis:
     damage = CurrentTools().extend(events).anomalies
     loops = _loops(events, facts)
     groups = group_errors(facts)
-    causes = tuple(Suspects(facts, groups, loops, damage).ranked())
+    causes = tuple(suspects(Evidence(facts, groups, loops, damage)))
     conversation_id = events[0].conversation_id if events else ""
     look_at = causes[0].version if causes else None
     return Diagnosis(
@@ -188,11 +196,14 @@ def _loops(events: Sequence[Recorded], facts: LogFacts) -> list[Finding]:
 
 
 def _ended(facts: LogFacts, damaged: int) -> str:
-    last = facts.last_said
-    if last is None:
+    if facts.last_said is None:
         return "the log is empty"
-    opened = [call for call in facts.calls.values() if call.is_open]
-    text = _end_of_run(facts, last)
+    opened = [
+        call
+        for call in facts.calls.values()
+        if call.is_open and not (call.imported and finishes(call.call))
+    ]
+    text = facts.end.text + _copied_from(facts)
     if opened:
         first, latest = opened[0], opened[-1]
         since = f"since version {first.version}"
@@ -201,6 +212,8 @@ def _ended(facts: LogFacts, damaged: int) -> str:
         text += f", with {plural(len(opened), 'call')} open {since}"
         if latest is not first:
             text += f", the last from version {latest.version}"
+    if facts.compactions:
+        text += f"; compacted at version {facts.compactions[-1][0]}"
     if facts.responses:
         text += f"; {plural(len(facts.responses), 'response')}: {usage_text(facts.usage)}"
     if facts.redactions:
@@ -212,29 +225,14 @@ def _ended(facts: LogFacts, damaged: int) -> str:
     return text
 
 
-def _end_of_run(facts: LogFacts, last: Recorded) -> str:
-    ended = facts.ended
-    event = ended.event if ended is not None else None
-    if ended is not None and isinstance(event, RunEnded):
-        text = f"the run ended at version {ended.version}: {event.reason}"
-        if event.failure is not None:
-            text += f" ({event.failure.kind})"
-    elif isinstance(last.event, MessageAdded) and last.event.role == "assistant":
-        text = f"the assistant answered at version {last.version}"
-    else:
-        text = f"the log just stops at version {last.version} ({_what(last)})"
+def _copied_from(facts: LogFacts) -> str:
     started = facts.started[-1].event if facts.started else None
-    if isinstance(started, RunStarted) and started.forked_at is not None:
-        text += f"; a copy of {started.parent_conversation_id} from version {started.forked_at} on"
-    elif isinstance(started, RunStarted) and started.parent_conversation_id:
-        text += f"; a sub-agent of {started.parent_conversation_id}"
-        text += f", call {started.parent_call_id}" if started.parent_call_id else ""
-    return text
-
-
-def _what(last: Recorded) -> str:
-    event = last.event
-    return f"a message of role {event.role}" if isinstance(event, MessageAdded) else event.tag
+    if not isinstance(started, RunStarted) or not started.parent_conversation_id:
+        return ""
+    if started.forked_at is not None:
+        return f"; a copy of {started.parent_conversation_id} from version {started.forked_at} on"
+    call = f", call {started.parent_call_id}" if started.parent_call_id else ""
+    return f"; a sub-agent of {started.parent_conversation_id}{call}"
 
 
 def _failure_of(groups: list[ErrorGroup]) -> ErrorPlace | None:
@@ -249,6 +247,7 @@ def _failure_of(groups: list[ErrorGroup]) -> ErrorPlace | None:
         group.line,
         group.first.version,
         len(group.errors),
+        group.last.is_marked,
     )
 
 

@@ -36,6 +36,7 @@ from eventstore import (
     UnknownEvent,
     evolve,
 )
+from eventstore.domain.copies import MARK
 from eventstore.domain.lifecycle import TRANSITIONS
 from eventstore.domain.settlement import settled_as
 from projections.projection import NO_CALL_ID, Anomaly, anomaly, fingerprint_of, version_problem
@@ -65,7 +66,7 @@ class StatisticsFold:
         self.anomalies: list[Anomaly] = []
         self._markers = ReadMarkers()
 
-    def extend(self, events: Iterable[Recorded]) -> None:
+    def extend(self, events: Iterable[Recorded]) -> None:  # noqa: C901 - see below
         """Take in events, each conversation in its order."""
         # Every event of a log goes through this loop: it makes no call that it can do without.
         conversations, steps = self._counters.conversations, self._steps
@@ -129,7 +130,7 @@ class StatisticsFold:
             self._note_illegal(recorded, event, call)
             return
         at = recorded.time
-        copied = recorded.is_copy and not self._counts_copies
+        copied = recorded.event_id[:6] == MARK and recorded.is_copy and not self._counts_copies
         tool = self._uncounted[asked.name] if copied else self._counters.tool(asked.name, at)
         fingerprint = self._counters.fingerprint(
             recorded.fingerprint or fingerprint_of(recorded, asked), asked.name

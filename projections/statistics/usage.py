@@ -33,6 +33,7 @@ from eventstore import (
     UsageLimitBreach,
     priced,
 )
+from eventstore.domain.copies import MARK
 from eventstore.domain.one_line import one_line
 from projections.formatting import NotebookText, duration, plural, table, usage_text
 from projections.projection import Projection, outlined
@@ -141,6 +142,7 @@ class UsageStatistics(Projection):
 
     def extend(self, events: Iterable[Recorded]) -> Self:
         """Take in events, or their headers, each conversation in its order."""
+        # Every event of a log goes through this loop: `is_copy` is a call, and few begin so.
         conversations, steps = self.counters.conversations, self._steps
         for recorded in events:
             chat = conversations.get(recorded.conversation_id)
@@ -153,10 +155,10 @@ class UsageStatistics(Projection):
             step = steps.get(event.tag)
             if step is None or type(event) is UnknownEvent:
                 continue
-            if recorded.is_copy and not self._counts_copies:
+            if recorded.event_id[:6] == MARK and recorded.is_copy and not self._counts_copies:
                 chat.copied = chat.version
                 self._follow(step, chat, event)
-            elif event.tag == ModelResponded.tag and (event.completes or inf) <= chat.copied:
+            elif chat.copied and (getattr(event, "completes", None) or inf) <= chat.copied:
                 self._follow(step, chat, event)
             else:
                 step(self, chat, event)

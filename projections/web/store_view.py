@@ -13,11 +13,12 @@ from collections.abc import Iterable
 
 import msgspec
 
-from eventstore import Failed, Recorded, RunEnded, Tool, ToolFailed
+from eventstore import Failed, Recorded, Tool, ToolFailed
 from eventstore.domain.one_line import one_line
 from eventstore.domain.settlement import settled_as
 from projections.approvals import PendingApproval, approvals_among
 from projections.debugging.error_line import error_line
+from projections.debugging.run_end import RunEnd
 from projections.doubts import Doubt, doubts_among
 from projections.replay import describe
 from projections.unsettled_calls import UnsettledCalls
@@ -33,15 +34,15 @@ _TEXT_CHARACTERS = 160
 
 
 class ConversationLine(msgspec.Struct, gc=False):
-    """One conversation: its counts, and how it ends so far. Times are microseconds since 1970."""
+    """One conversation: its counts, and its `end` so far. Times are microseconds since 1970."""
 
     id: str
     version: int = 0
     last_at: int = 0
     calls: int = 0
     failed: int = 0
-    last: str = ""
     open: int = 0
+    end: RunEnd = msgspec.field(default_factory=RunEnd)
 
 
 class ErrorLine(msgspec.Struct, gc=False):
@@ -113,7 +114,7 @@ class StoreView:
         if line is None:
             line = self.conversations[name] = ConversationLine(name)
         line.version, line.last_at = recorded.version, recorded.time
-        line.last = f"run {event.reason}" if isinstance(event, RunEnded) else event.tag
+        line.end.apply(recorded)
         line.calls += before is None and after is not None
         line.open += _is_open(after) - _is_open(before)
         if (

@@ -813,8 +813,8 @@ def test_conversations_are_listed_with_their_calls(run: Command, store: EventSto
         "ends",
         "with",
     ]
-    assert re.fullmatch(r"chat +10 .* +3 +0 +1 +0 +pending", chat)
-    assert other.endswith("user message")
+    assert re.fullmatch(r"chat +10 .* +3 +0 +1 +0 +waiting", chat)
+    assert other.endswith("under way")
 
 
 def test_stats_of_an_import_do_not_count_attempts(run: Command) -> None:
@@ -1116,7 +1116,7 @@ def test_why_says_how_it_ended_and_where_to_look(
     """Ten lines for people, a list for an issue, and every field for programs."""
     lines = run.here("why", "chat", "--url", run.url).stdout.splitlines()
     assert len(lines) == 10
-    assert lines[0].startswith("ended      the log just stops at version 10 (pending), with 1 call")
+    assert lines[0].startswith("ended      waiting at version 10 for delete, with 1 call")
     assert lines[1].startswith('cause      version 10: delete {"id":8} was never answered')
     assert lines[8].endswith("find at version 2, failed at 4")
     shown = "look at    version 10: toolledger show chat --around 10"

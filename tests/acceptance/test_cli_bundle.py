@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from eventstore import EventStore, SubjectSecret
+from eventstore import EventStore, HistoryCompacted, MessageAdded, SubjectSecret, Text
 from eventstore.seals import SigningKey
 from eventstore.testing import FrozenClock
 from projections.cli import app
@@ -50,6 +50,23 @@ def found_in(folder: Path, script: Path | None = None) -> str:
     said = done.stdout.decode()
     assert done.returncode == int(" 0 faults" not in said), done.stderr
     return said
+
+
+def test_a_compaction_that_is_gone_keeps_its_range(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its identifiers are proven as those of any event are."""
+    monkeypatch.chdir(tmp_path)
+    with EventStore.open(URL) as store:
+        chat = store.conversation("one")
+        chat.add_message("user", "my card is 4111")
+        said = MessageAdded("user", (Text("the card is 4111"),))
+        chat.append(HistoryCompacted(until=1, messages=(said,), hides_system=True))
+        store.redact("one", by="ann", versions=[1, 2], reason="a card")
+        store.seal(KEY)
+    assert app.run(["bundle", "audit", "one", "--key", VKEY, "--url", URL]) == 0
+    assert " 0 faults" in found_in(tmp_path / "audit")
+    assert "4111" not in (tmp_path / "audit" / "events.jsonl").read_text("utf-8")
 
 
 def lines_of(folder: Path) -> list[dict[str, Any]]:

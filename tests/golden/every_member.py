@@ -204,6 +204,14 @@ BROKEN_OFF = MessageAdded(
     broken_off=True,
 )
 
+CUT_OFF = MessageAdded(
+    role="assistant",
+    parts=(Text(text="Once upon a"),),
+    turn=3,
+    provider="anthropic",
+    finish_reason="max_tokens",
+)
+
 HOOKS = (
     HookAnswer(hook="stuck_loop"),
     HookAnswer(hook="ask Zoë", decision="approve", reason="looks right", approver=True),
@@ -352,6 +360,7 @@ LATER: tuple[Event, ...] = (
     REDACTED_IN_ORIGIN,
     *ARCHIVED,
     RESPONSE_FAILED,
+    CUT_OFF,
     COMPACTED,
 )
 """Events with the members that came after the first golden log."""

@@ -14,6 +14,7 @@ from eventstore.domain.failure import ErrorKind, Failure
 from eventstore.domain.finish_reasons import NOT_WHOLE
 from eventstore.domain.json_types import JsonObject, JsonValue, is_json_list, is_json_object
 from eventstore.domain.messages import Text
+from eventstore.importers.frameworks.pydantic_ai_compactions import add_compactions
 from eventstore.importers.reading.about import About
 from eventstore.importers.reading.dialogue import Dialogue, call_of
 from eventstore.importers.reading.file_format import FileContent, Unit
@@ -100,6 +101,7 @@ def _dialogue(messages: list[JsonObject]) -> Dialogue:
 def _add_message(dialogue: Dialogue, message: JsonObject, ended: AbstractSet[str]) -> None:
     time = time_of(message.get("timestamp"))
     parts = objects(message, "parts")
+    add_compactions(dialogue, parts, time)
     if message.get("kind") == "response":
         said = [part.get("content") for part in parts if part.get("part_kind") == "text"]
         calls = [

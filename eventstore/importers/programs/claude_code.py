@@ -14,6 +14,7 @@ from typing import TypeGuard
 
 import msgspec
 
+from eventstore.domain.finish_reasons import ending_of
 from eventstore.domain.json_types import JsonObject, is_json_list, is_json_object
 from eventstore.importers.programs.claude_code_paths import SessionPath, place_of, told_on
 from eventstore.importers.programs.qwen_code import is_record as is_record_of_qwen
@@ -211,7 +212,7 @@ class SessionLog:
         message = record["message"]
         key, content = message.get("id"), message.get("content")
         if not isinstance(key, str):
-            chain.add(record, {"role": "assistant", "content": content})
+            chain.add(record, {"role": "assistant", "content": content, **_cut_off(message)})
             return
         known = chain.blocks.setdefault(key, set())
         blocks = content if is_json_list(content) else [content]
@@ -223,7 +224,8 @@ class SessionLog:
             self._problems.add("the same assistant message again", line, detail=key)
         if new:
             remaining = new if isinstance(content, list) else content
-            chain.add(record, {"role": "assistant", "id": key, "content": remaining})
+            said = {"role": "assistant", "id": key, "content": remaining, **_cut_off(message)}
+            chain.add(record, said)
             chain.keep_calls(key, new)
         else:
             chain.path.add(record, None)
@@ -265,6 +267,13 @@ class SessionLog:
         chain = _Chain(parent, agent)
         self._chains.append(chain)
         return chain
+
+
+def _cut_off(message: JsonObject) -> JsonObject:
+    """Return the member that says why a response was not whole, if it was not."""
+    reason = message.get("stop_reason")
+    is_whole = not isinstance(reason, str) or ending_of("anthropic", reason) == "whole"
+    return {} if is_whole else {"stop_reason": reason}
 
 
 def _is_bookkeeping(value: object) -> bool:

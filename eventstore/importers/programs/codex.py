@@ -252,7 +252,7 @@ def _read(path: Path) -> _Rollout:
     """Return the rollout at a path, as far as it can be read."""
     rollout = _Rollout()
     for _, value in TextFile(path, Problems()).values():
-        if isinstance(value, dict):
+        if is_json_object(value):
             rollout.add(value)
     return rollout
 

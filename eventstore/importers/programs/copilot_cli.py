@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 from eventstore.domain.json_types import JsonObject, is_json_object
 from eventstore.importers.reading.about import About
-from eventstore.importers.reading.dialogue import Dialogue, call_of
+from eventstore.importers.reading.dialogue import Dialogue, call_of, spoken
 from eventstore.importers.reading.file_format import FileContent, Unit
 from eventstore.importers.reading.json_members import member, objects, text
 from eventstore.importers.reading.times import time_between, time_of
@@ -32,7 +32,7 @@ class CopilotSessions:
         failures="marked, exit codes",
         times="yes, with durations",
         places=("~/.copilot/session-state/*/events.jsonl",),
-        kept="sub-agents, as conversations of their own",
+        kept="sub-agents, as conversations of their own; compactions",
         lost="thinking",
         tried="1.0.102",
         on="2026-11-28",
@@ -143,6 +143,12 @@ def _end(agent: _Agent, data: JsonObject, event: JsonObject) -> None:
     )
 
 
+def _compact(agent: _Agent, data: JsonObject, event: JsonObject) -> None:
+    """Add a boundary: the model goes on from the summary."""
+    if data.get("success") is True and (summary := text(data, "summaryContent")):
+        agent.dialogue.compact(spoken("user", summary), time_of(event.get("timestamp")))
+
+
 def _permission(agent: _Agent, data: JsonObject, _event: JsonObject) -> None:
     if text(member(data, "result"), "kind").startswith("denied"):
         agent.refused.add(text(data, "toolCallId"))
@@ -156,4 +162,5 @@ _EVENTS: dict[str, Callable[[_Agent, JsonObject, JsonObject], None]] = {
     "tool.execution_start": _start,
     "tool.execution_complete": _end,
     "permission.completed": _permission,
+    "session.compaction_complete": _compact,
 }

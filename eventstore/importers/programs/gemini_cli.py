@@ -1,19 +1,27 @@
 """Sessions of Gemini CLI: a JSON document, or in newer versions a header and a message a line.
 
 A call stands in the model's message together with its result; its time is that of its end. What was
-taken back or replaced later is a conversation of its own where calls ran in it.
+taken back or replaced later is a conversation of its own where calls ran in it. A history that was
+compressed continues with its summary.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TypeAlias
 
-from eventstore.domain.json_types import JsonObject, JsonValue, is_json_object
+from eventstore.domain.json_types import JsonObject, is_json_object
+from eventstore.importers.programs.gemini_compressions import (
+    KIND,
+    compaction_of,
+    compression,
+    is_compressed,
+    words_of,
+)
 from eventstore.importers.reading.about import About
 from eventstore.importers.reading.dialogue import Dialogue, call_of
 from eventstore.importers.reading.file_format import FileContent, Unit
-from eventstore.importers.reading.json_members import items, member, objects, text, text_of
+from eventstore.importers.reading.json_members import member, objects, text, text_of
 from eventstore.importers.reading.times import time_of
 from eventstore.importers.reading.transcript import Transcript
 
@@ -66,6 +74,7 @@ class _Session:
         self.header: JsonObject = {}
         self.messages: _Messages = {}
         self.taken_back: list[_Messages] = []
+        self._told_again: dict[str, str] = {}  # messages in a compressed history: id to its own
 
     def add(self, value: JsonObject) -> bool:
         """Take in a line, or the document; return whether it is one."""
@@ -89,14 +98,30 @@ class _Session:
             self.messages[text(message, "id") or f"message-{len(self.messages)}"] = message
 
     def _replace(self, new: list[JsonObject]) -> None:
-        before, self.messages = self.messages, {}
-        self._take(new)
-        self._put_aside({i: each for i, each in before.items() if i not in self.messages})
+        """Take in the history as it is now: compressed, or without what was taken back."""
+        names = {self._told_again.get(text(each, "id"), text(each, "id")) for each in new}
+        if is_compressed(new) and not names & self.messages.keys():
+            self._compress(new)
+            return
+        before, past = list(self.messages.items()), 0
+        for place, (name, message) in enumerate(before, 1):
+            if name in names and message.get("type") == KIND:
+                past = place
+        self.messages = dict(before[:past])
+        self._take([each for each in new if text(each, "id") not in self._told_again])
+        self._put_aside({i: each for i, each in before if i not in self.messages})
+
+    def _compress(self, new: list[JsonObject]) -> None:
+        name = f"{KIND}-{len(self.messages)}"
+        self.messages[name] = compression(new, self.messages)
+        self._told_again |= dict.fromkeys((text(each, "id") for each in new), name)
 
     def _rewind(self, to: object) -> None:
         """Take back the message with this id and what follows it; all if no message has the id."""
         names = list(self.messages)
         start = names.index(to) if isinstance(to, str) and to in names else 0
+        if (told := self._told_again.get(str(to), "")) in self.messages:
+            start = names.index(told) + 1
         self._put_aside({name: self.messages.pop(name) for name in names[start:]})
 
     def _put_aside(self, messages: _Messages) -> None:
@@ -106,15 +131,19 @@ class _Session:
 
 def _dialogue_of(messages: _Messages) -> Dialogue:
     dialogue = Dialogue()
-    for message in messages.values():
-        _add_message(dialogue, message)
+    numbers: dict[str, int] = {}
+    for name, message in messages.items():
+        numbers[name] = len(dialogue)
+        _add_message(dialogue, message, numbers)
     return dialogue
 
 
-def _add_message(dialogue: Dialogue, message: JsonObject) -> None:
+def _add_message(dialogue: Dialogue, message: JsonObject, numbers: Mapping[str, int]) -> None:
     time = time_of(message.get("timestamp"))
-    said = _said(message.get("content"))
-    if message.get("type") == "user":
+    said = words_of(message.get("content"))
+    if message.get("type") == KIND:
+        dialogue.add(compaction_of(message, numbers), time)
+    elif message.get("type") == "user":
         dialogue.say("user", said, time)
     elif message.get("type") == "gemini":
         made = objects(message, "toolCalls")
@@ -144,11 +173,3 @@ def _result(call: JsonObject) -> str:
         text(each, "output", "error") or (text_of(each) if each else "") for each in responses
     ]
     return "\n".join(filter(None, outputs)) or text(call, "result")
-
-
-def _said(content: JsonValue) -> str:
-    if isinstance(content, list):
-        parts = items({"parts": content}, "parts")
-        said = (text(part, "text") for part in parts if is_json_object(part))
-        return "\n".join(filter(None, said))  # calls and results stand in `toolCalls`
-    return text_of(content)

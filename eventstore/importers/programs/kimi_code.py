@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 from eventstore.domain.json_types import JsonObject, is_json_object
 from eventstore.importers.reading.about import About
-from eventstore.importers.reading.dialogue import Dialogue, call_of
+from eventstore.importers.reading.dialogue import Dialogue, call_of, spoken
 from eventstore.importers.reading.file_format import FileContent, Unit
 from eventstore.importers.reading.json_members import member, objects, text
 from eventstore.importers.reading.times import duration_of, time_of
@@ -30,7 +30,7 @@ class KimiSessions:
         failures="marked",
         times="yes, with durations",
         places=("~/.kimi-code/sessions/*/*/agents/*/wire.jsonl",),
-        kept="prompts that were undone, as conversations of their own; the session of a sub-agent",
+        kept="undone prompts, as conversations of their own; a sub-agent's session; compactions",
         lost="thinking",
         tried="2.1.0",
         on="2026-11-28",
@@ -74,6 +74,7 @@ class _Session:
         self.dialogue = Dialogue()
         self.undone: list[Dialogue] = []
         self._prompts: list[int] = []  # where each prompt of a person begins
+        self._asked: list[str] = []
         self._refused: set[str] = set()
 
     def add(self, record: JsonObject) -> bool:
@@ -104,6 +105,7 @@ class _Session:
         else:
             if text(member(message, "origin"), "kind") in ("", "user"):
                 self._prompts.append(len(self.dialogue))
+                self._asked.append(_said(message))
             self.dialogue.say(text(message, "role"), _said(message), time)
 
     def loop_event(self, record: JsonObject, time: int | None) -> None:
@@ -137,6 +139,16 @@ class _Session:
         if member(record, "result").get("decision") in ("rejected", "cancelled"):
             self._refused.add(text(record, "toolCallId"))
 
+    def compact(self, record: JsonObject, time: int | None) -> None:
+        """Add a boundary: what a person asked last, and a summary, stand in the place of all."""
+        count, head = record.get("keptUserMessageCount"), record.get("keptHeadUserMessageCount")
+        first = self._asked[:head] if isinstance(head, int) else []
+        left = count - len(first) if isinstance(count, int) else 0
+        kept = [*first, *self._asked[len(self._asked) - left :]] if left > 0 else first
+        summary = text(record, "contextSummary", "summary") or _said(member(record, "summary"))
+        messages = (each for said in (*kept, summary) for each in spoken("user", said))
+        self.dialogue.compact(messages, time)
+
     def undo(self, record: JsonObject, _time: int | None) -> None:
         """Take the last prompts away, with what followed them."""
         count = record.get("count")
@@ -144,6 +156,7 @@ class _Session:
             return
         start = self._prompts[max(len(self._prompts) - count, 0)]
         self._prompts = [place for place in self._prompts if place < start]
+        del self._asked[len(self._prompts) :]
         if taken := self.dialogue.taken_from(start):
             self.undone.append(taken)
 
@@ -151,6 +164,7 @@ class _Session:
 _RECORDS: dict[str, Callable[[_Session, JsonObject, int | None], None]] = {
     "context.append_message": _Session.message,
     "context.append_loop_event": _Session.loop_event,
+    "context.apply_compaction": _Session.compact,
     "context.undo": _Session.undo,
     "permission.record_approval_result": _Session.approval,
 }

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 
 from eventstore.domain.json_types import JsonObject, JsonValue, is_json_object
 from eventstore.importers.reading.about import About
-from eventstore.importers.reading.dialogue import Dialogue, call_of
+from eventstore.importers.reading.dialogue import Dialogue, call_of, spoken
 from eventstore.importers.reading.file_format import FileContent, Unit
 from eventstore.importers.reading.json_members import member, objects, text
 from eventstore.importers.reading.times import time_between, time_of
@@ -36,7 +36,7 @@ class OpenCodeExports:
         files="what `opencode export` prints, `.json`",
         failures="marked, exit codes",
         times="yes, with durations",
-        kept="which session started a sub-agent",
+        kept="which session started a sub-agent; compactions",
         lost="thinking, snapshots and patches",
         tried="1.18.33",
         on="2026-11-28",
@@ -66,14 +66,22 @@ class OpenCodeExports:
 def dialogue_of(messages: Iterable[JsonObject]) -> Dialogue:
     """Return the conversation of a session's messages in order: `{"info": …, "parts": […]}`."""
     dialogue = Dialogue()
+    places: dict[str, int] = {}  # of what each message said
+    tail = ""  # the first message that the last compaction keeps
     for message in messages:
         info, parts = member(message, "info"), objects(message, "parts")
         time = time_of(member(info, "time").get("created"))
-        if info.get("role") == "assistant":
+        places[text(info, "id")] = len(dialogue)
+        if info.get("role") == "assistant" and info.get("summary") is True:
+            if not info.get("error"):  # a compaction that failed is no boundary
+                said = [part for part in parts if part.get("type") == "text"]
+                dialogue.compact(spoken("assistant", [*said]), time, end=places.get(tail))
+        elif info.get("role") == "assistant":
             _add_reply(dialogue, parts, time)
         elif info.get("role") == "user":
-            said: list[JsonValue] = [part for part in parts if _is_said(part)]
-            dialogue.say("user", said, time)
+            dialogue.say("user", [part for part in parts if _is_said(part)], time)
+            begun = [part for part in parts if part.get("type") == "compaction"]
+            tail = text(begun[0], "tail_start_id") if begun else tail
     return dialogue
 
 

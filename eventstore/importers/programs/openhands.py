@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from eventstore.domain.json_types import JsonObject, JsonValue, is_json_list, is_json_object
+from eventstore.importers.programs.openhands_condensations import Condensations
 from eventstore.importers.reading.about import About
 from eventstore.importers.reading.dialogue import Dialogue, call_of
 from eventstore.importers.reading.file_format import FileContent, Unit
@@ -17,7 +18,7 @@ from eventstore.importers.reading.times import time_of
 from eventstore.importers.reading.transcript import Transcript
 from eventstore.providers.model import ParsedCall
 
-_V1_KINDS = ("Event", "Observation")
+_V1_KINDS = ("Event", "Observation", "Condensation")
 
 
 class OpenHandsEvents:
@@ -96,12 +97,22 @@ class _Events:
 
     def __init__(self) -> None:
         self._dialogue = Dialogue()
+        self._condensations = Condensations()
         self._running: dict[str, tuple[JsonObject, int | None]] = {}  # calls over ACP, by id
 
     def add(self, event: JsonObject) -> None:
         """Take in one event."""
         time = time_of(event.get("timestamp"))
         kind = text(event, "kind")
+        if kind == "Condensation" or event.get("action") == "condensation":
+            told = event if kind else member(event, "args")
+            for compaction in self._condensations.condensed(told):
+                self._dialogue.add(compaction, time)
+        else:
+            self._add(event, kind, time)
+            self._condensations.add(event, len(self._dialogue))
+
+    def _add(self, event: JsonObject, kind: str, time: int | None) -> None:
         if kind == "ACPToolCallEvent":
             self._add_acp_call(event, time)
         elif kind in _V1:

@@ -12,7 +12,7 @@ from typing import Final
 from eventstore.domain.json_types import JsonObject, JsonValue, is_json_object
 from eventstore.importers.reading.about import About
 from eventstore.importers.reading.branches import Branches
-from eventstore.importers.reading.dialogue import Dialogue, call_of
+from eventstore.importers.reading.dialogue import Dialogue, call_of, spoken
 from eventstore.importers.reading.file_format import FileContent, Unit
 from eventstore.importers.reading.json_members import member, objects, text
 from eventstore.importers.reading.times import time_of
@@ -38,7 +38,7 @@ class PiSessions:
         files="sessions, `.jsonl`",
         failures="marked",
         places=("~/.pi/agent/sessions/*/*.jsonl", "~/.openclaw/agents/*/sessions/*.jsonl"),
-        kept="branches that were left, as conversations of their own",
+        kept="branches that were left, as conversations of their own; compactions",
         lost="thinking, edits of the context",
         tried="1.6.0",
         on="2026-11-28",
@@ -83,7 +83,9 @@ def _is_entry(value: JsonObject) -> bool:
 
 def _dialogue_of(entries: Iterable[JsonObject]) -> Dialogue:
     dialogue = Dialogue()
+    places: dict[str, int] = {}  # of what each entry said
     for entry in entries:
+        places[text(entry, "id")] = len(dialogue)
         message = member(entry, "message")
         time = time_of(message.get("timestamp")) or time_of(entry.get("timestamp"))
         if entry.get("type") == "message":
@@ -92,6 +94,9 @@ def _dialogue_of(entries: Iterable[JsonObject]) -> Dialogue:
             dialogue.say("user", entry.get("content"), time)
         elif entry.get("type") == "branch_summary":
             dialogue.say("user", entry.get("summary"), time)
+        elif entry.get("type") == "compaction":
+            end = places.get(text(entry, "firstKeptEntryId"))  # itself, where none is kept
+            dialogue.compact(spoken("user", entry.get("summary")), time, end=end)
     return dialogue
 
 

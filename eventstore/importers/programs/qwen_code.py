@@ -13,11 +13,12 @@ from typing import TypeGuard
 from eventstore.domain.json_types import JsonObject, JsonValue, is_json_object
 from eventstore.importers.reading.about import About
 from eventstore.importers.reading.branches import Branches
-from eventstore.importers.reading.dialogue import Dialogue, call_of
+from eventstore.importers.reading.dialogue import Dialogue, call_of, spoken
 from eventstore.importers.reading.file_format import FileContent, Unit
 from eventstore.importers.reading.json_members import member, objects, text, text_of
 from eventstore.importers.reading.times import time_of
 from eventstore.importers.reading.transcript import Transcript
+from eventstore.providers.model import ParsedMessage
 
 _TYPES = ("user", "assistant", "tool_result", "system")
 _DENIED = "execution_denied"
@@ -35,7 +36,7 @@ class QwenSessions:
             "~/.qwen/projects/*/chats/*.jsonl",
             "~/.qwen/projects/*/subagents/*/agent-*.jsonl",
         ),
-        kept="turns that were taken back, as conversations of their own",
+        kept="turns that were taken back, as conversations of their own; compressions",
         lost="thinking, telemetry",
         tried="0.24.4",
         on="2026-11-28",
@@ -102,7 +103,16 @@ def _dialogue_of(records: Iterable[JsonObject]) -> Dialogue:
             dialogue.reply(_said(parts), calls, time)
         elif record.get("type") == "user":
             dialogue.say("user", _said(parts), time)
+        elif record.get("subtype") == "chat_compression":
+            dialogue.compact(_compressed(member(record, "systemPayload")), time)
     return dialogue
+
+
+def _compressed(payload: JsonObject) -> Iterator[ParsedMessage]:
+    """Yield what the model was shown after a compression, in words."""
+    for content in objects(payload, "compressedHistory"):
+        role = "assistant" if content.get("role") == "model" else "user"
+        yield from spoken(role, _said(objects(content, "parts")))
 
 
 def _said(parts: list[JsonObject]) -> str:

@@ -5,7 +5,7 @@ Sources that are not a provider's messages (session logs, traces, trajectories) 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec.structs import replace
 
@@ -159,6 +159,12 @@ class Dialogue:
             self._calls.update(call.id for call in item.calls)
         self._pieces += 1
         self._add(item, time)
+
+    def compact(
+        self, messages: Iterable[ParsedMessage], time: int | None = None, *, end: int | None = None
+    ) -> None:
+        """Let messages stand in the place of the items before `end`, or of all so far."""
+        self.add(ParsedCompaction(tuple(messages), end=end), time)
 
     def _add(self, item: HistoryItem, time: int | None) -> None:
         self._items.append(item)

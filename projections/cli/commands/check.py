@@ -25,7 +25,7 @@ File = Annotated[
     typer.Argument(
         metavar="FILE",
         parser=file_name,
-        help=".json or .jsonl: messages, requests, or session logs; - is standard input.",
+        help=".json or .jsonl: messages or requests; - is standard input.",
     ),
 ]
 RulesOf = Annotated[

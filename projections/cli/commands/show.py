@@ -197,23 +197,33 @@ def _show_all(store: EventStore, *, as_json: bool) -> None:
         for summary in listed:
             print_json_line(summary)
         return
+    rows = [
+        (
+            summary.conversation_id,
+            summary.version,
+            utc_text(summary.last_at),
+            summary.calls,
+            summary.failed,
+            summary.error_results,
+            summary.open,
+            summary.tokens,
+            summary.last,
+        )
+        for summary in listed
+    ]
+    shown = [at for at, head in enumerate(_HEADS) if head != _ERRORS or any(r[at] for r in rows)]
     show_table(
-        ("conversation", "events", "last", "calls", "failed", "open", "tokens", "ends with"),
-        [
-            (
-                summary.conversation_id,
-                summary.version,
-                utc_text(summary.last_at),
-                summary.calls,
-                summary.failed,
-                summary.open,
-                summary.tokens,
-                summary.last,
-            )
-            for summary in listed
-        ],
-        right=("events", "calls", "failed", "open", "tokens"),
+        [_HEADS[at] for at in shown],
+        [[row[at] for at in shown] for row in rows],
+        right=("events", "calls", "failed", _ERRORS, "open", "tokens"),
     )
+
+
+_ERRORS = "said an error"
+"""Completed calls whose result says an error: statistics do not count them as failed."""
+_HEADS = (
+    *("conversation", "events", "last", "calls", "failed", _ERRORS, "open", "tokens", "ends with"),
+)
 
 
 def _up_to(chat: Conversation, at: int | None) -> Iterator[Recorded]:

@@ -15,7 +15,6 @@ from eventstore.domain import codec
 from eventstore.domain.calls import FunctionCall
 from eventstore.domain.detached import EventsArchived, EventsRestored
 from eventstore.domain.events import (
-    GateAnswer,
     HookRaised,
     MessageAdded,
     ModelResponded,
@@ -27,13 +26,13 @@ from eventstore.domain.events import (
     ToolPending,
     ToolRejected,
     ToolRenewed,
-    ToolsOffered,
     UnknownEvent,
     UsageLimitBreach,
 )
 from eventstore.domain.failure import ErrorKind, Failure
 from eventstore.domain.messages import Image, Opaque, Text
 from eventstore.domain.nesting import MAX_LEVELS, too_deep
+from eventstore.domain.tools_offered import GateAnswer, ToolsOffered
 from eventstore.domain.usage import Usage
 from eventstore.errors import UnencodableEvent
 from eventstore.testing import approved, completed, failed, paused, pending, rejected, running

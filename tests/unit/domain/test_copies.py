@@ -56,7 +56,7 @@ def test_a_caller_may_not_mark_an_event(store: EventStore, form: object) -> None
     """Nothing is written, and the error says what else makes copies."""
     marked = copy_id(event_ids(1, 5)[0])
     chat = store.conversation("a")
-    with pytest.raises(ValueError, match="is that of a copy.*fork that one"):
+    with pytest.raises(ValueError, match=r"is that of a copy.*fork that one"):
         chat.append(MessageAdded("user", (Text("hi"),)), event_ids=[form(marked)])  # type: ignore[operator]
     with pytest.raises(ValueError, match="is that of a copy"):
         chat.record({"role": "user", "content": "hi"}, event_ids=[form(marked)])  # type: ignore[operator]

@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 from support.importing import Importer, clock, states
-from support.program_files import PI, path_of, pi_said, values_of
+from support.program_files import PI, path_of, pi, pi_said, values_of
 
 from eventstore.domain.events import RunStarted, ToolCompleted
 from eventstore.importers import import_file
 from eventstore.importers.programs.opencode import children_of
 from eventstore.importers.reading.problems import SourceError
+from projections import model_history
 
 
 @pytest.mark.parametrize(
@@ -129,7 +130,7 @@ def qwen_end(call_id: str, **end: Any) -> dict[str, Any]:
 def test_a_call_of_qwen_that_was_refused_is_rejected(importer: Importer) -> None:
     """By a person or a rule; one that was stopped while it ran has no known end."""
     calls = [{"functionCall": {"id": name, "name": "shell", "args": {}}} for name in "abcd"]
-    ends = [
+    ends: list[dict[str, Any]] = [
         qwen_end("a", status="cancelled", executionStatus="not_started"),
         qwen_end("b", status="error", errorType="execution_denied"),
         qwen_end("c", status="cancelled", executionStatus="cancelled"),
@@ -366,7 +367,7 @@ def test_a_text_right_after_its_call_is_its_result(importer: Importer) -> None:
 
 def test_a_result_that_is_a_block_ends_its_call(importer: Importer) -> None:
     """With other providers; the error is marked, or stands at the beginning."""
-    ends = [
+    ends: list[dict[str, Any]] = [
         {"is_error": True, "content": "gone"},
         {"content": [cline_text("The tool execution failed with the following error: x")]},
         {"content": "Command execution was not successful, inspect it.\nExit code: 1"},
@@ -424,3 +425,92 @@ def test_entries_of_pi_that_name_no_other_stand_in_their_order(importer: Importe
     tools = importer.lines("s.jsonl", PI[0], *plain)
     assert importer.ids == ["s"]
     assert states(tools) == [("bash", "Completed"), ("bash", "Failed")]
+
+
+# Compactions
+
+
+def shown(importer: Importer) -> list[str]:
+    """Return the words that the model would see next in the first conversation."""
+    request = model_history(importer.store.conversation(importer.ids[0])).render("openai")
+    return [each["content"] for each in request["messages"]]
+
+
+def test_a_compaction_is_a_boundary(importer: Importer) -> None:
+    """Of pi, with what it keeps."""
+    importer.lines(
+        "s.jsonl",
+        PI[0],
+        pi_said("1", None, "user", content="one"),
+        pi_said("2", "1", "user", content="two"),
+        pi("compaction", "3", "2", summary="So far: one.", firstKeptEntryId="2"),
+        pi_said("4", "3", "user", content="three"),
+    )
+    assert shown(importer) == ["So far: one.", "two", "three"]
+
+
+def test_a_compression_of_qwen_is_a_boundary(importer: Importer) -> None:
+    """What the model was shown then stands in the place of all before."""
+    contents = [{"role": "user", "parts": [{"text": "So far: one."}]}]
+    importer.lines(
+        "s.jsonl",
+        qwen("user", "0", None, {"text": "one"}),
+        qwen(
+            *("system", "1", "0"),
+            subtype="chat_compression",
+            systemPayload={"compressedHistory": contents},
+        ),
+        qwen("user", "2", "1", {"text": "two"}),
+    )
+    assert shown(importer) == ["So far: one.", "two"]
+
+
+def test_a_compaction_of_copilot_is_a_boundary(importer: Importer) -> None:
+    """Where it succeeded."""
+    importer.lines(
+        "events.jsonl",
+        copilot("user.message", content="one"),
+        copilot("session.compaction_complete", success=False, error="no"),
+        copilot("session.compaction_complete", success=True, summaryContent="So far: one."),
+        copilot("user.message", content="two"),
+    )
+    assert shown(importer) == ["So far: one.", "two"]
+
+
+def test_a_compaction_of_kimi_keeps_what_was_asked_last(importer: Importer) -> None:
+    """Before the summary; the first prompts, too, where the record says how many."""
+    importer.lines(
+        "wire.jsonl",
+        *map(kimi_prompt, ("one", "two", "three", "four")),
+        kimi(
+            "context.apply_compaction",
+            contextSummary="So far.",
+            keptUserMessageCount=2,
+            compactedCount=4,
+            keptHeadUserMessageCount=1,
+        ),
+        kimi_prompt("five"),
+    )
+    assert shown(importer) == ["one", "four", "So far.", "five"]
+
+
+def test_a_compaction_of_opencode_keeps_its_tail(importer: Importer) -> None:
+    """One that failed is no boundary."""
+
+    def said(name: str, role: str, *parts: dict[str, Any], **info: Any) -> dict[str, Any]:
+        return {"info": {"id": name, "role": role, **info}, "parts": [*parts]}
+
+    def words(text: str) -> dict[str, Any]:
+        return {"type": "text", "text": text}
+
+    compaction = {"type": "compaction", "auto": True, "tail_start_id": "2"}
+    messages = [
+        said("1", "user", words("one")),
+        said("2", "user", words("two")),
+        said("3", "user", compaction),
+        said("4", "assistant", words("half"), summary=True, error={"name": "APIError"}),
+        said("5", "assistant", words("So far: one."), summary=True),
+        said("6", "user", words("three")),
+    ]
+    importer.document("x.json", {"info": {"id": "ses_1"}, "messages": messages})
+    assert shown(importer) == ["So far: one.", "two", "three"]

@@ -106,23 +106,16 @@ def test_a_file_with_a_message_per_line_is_a_request(tmp_path: Path) -> None:
     assert found(path) == [("log", "openai", [USER])]
 
 
-def test_a_session_log_is_read_as_its_conversations(tmp_path: Path) -> None:
-    """The log is read as by `import`, and the problems of that are reported here."""
-    path = tmp_path / "session.jsonl"
-    record = {"type": "user", "uuid": "u", "sessionId": "s", "message": USER}
-    path.write_text(json.dumps(record) + "\nnonsense\n")
-    source = RequestFile(path)
-    (request,) = source.requests()
-    assert (request.provider, len(request.messages)) == ("anthropic", 1)
-    assert "line 2" in {str(problem).partition(":")[0] for problem in source.problems}
-
-
 @pytest.mark.parametrize(
     ("value", "named"),
     [
         (
             {"sessionId": "s", "projectHash": "p", "messages": []},
             "is a log of gemini-cli, and holds no requests: `toolledger import` reads it",
+        ),
+        (
+            [{"type": "user", "uuid": "u", "sessionId": "s", "message": USER}],
+            "is a log of claude-code, and holds no requests: `toolledger import` reads it",
         ),
         ([{"run_type": "llm", "trace_id": "t"}], "is runs of LangSmith, and holds no requests"),
     ],
@@ -131,9 +124,12 @@ def test_the_log_of_a_program_is_not_taken_for_a_request(
     path: Path, value: Any, named: str
 ) -> None:
     """The error names the program; with a provider's name the file is read as it stands."""
+    lines = value if isinstance(value, list) else [value]
+    path.with_suffix(".jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     path.write_text(json.dumps(value))
-    with pytest.raises(SourceError, match=re.escape(named)):
-        found(path)
+    for each in (path, path.with_suffix(".jsonl")):
+        with pytest.raises(SourceError, match=re.escape(named)):
+            found(each)
     if isinstance(value, dict):
         assert found(path, "openai")[0][1:] == ("openai", [])
 

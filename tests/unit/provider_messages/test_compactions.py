@@ -11,7 +11,13 @@ from eventstore import Conversation, FunctionCall, HistoryCompacted, MessageAdde
 from eventstore.errors import ImportConflict
 from eventstore.provider_messages.batches import ImportSizes
 from eventstore.provider_messages.history_import import Import, Imported, ImportSource
-from eventstore.providers.model import ParsedCall, ParsedCompaction, ParsedMessage, ParsedResult
+from eventstore.providers.model import (
+    CopiedMessage,
+    ParsedCall,
+    ParsedCompaction,
+    ParsedMessage,
+    ParsedResult,
+)
 from projections import model_history
 
 SUMMARY = ParsedMessage("user", (Text("SUMMARY"),), well_formed=True)
@@ -95,6 +101,16 @@ def test_events_recorded_in_between_move_the_versions(chat: Conversation) -> Non
     chat.start("a", 1)
     imported(chat, HISTORY)
     assert [(each.after, each.until) for each in compactions(chat)] == [(0, 6), (1, 10)]
+
+
+@pytest.mark.parametrize("cut", [2, 5, 6, 9])
+def test_copies_are_known_by_their_own_ids(chat: Conversation, cut: int) -> None:
+    """A history that begins with messages of another conversation, and a boundary in them."""
+    copied = [*map(CopiedMessage, HISTORY[:6]), *HISTORY[6:]]
+    imported(chat, copied[:cut])
+    imported(chat, copied)
+    assert [(each.after, each.until) for each in compactions(chat)] == [(0, 5), (1, 9)]
+    assert [r.version for r in chat.events() if r.is_copy] == [1, 2, 3, 4, 5, 6, 7]
 
 
 def test_another_compaction_is_another_history(chat: Conversation) -> None:

@@ -32,8 +32,8 @@ from eventstore.errors import ImportConflict
 from eventstore.importers.reading.transcript import is_refusal
 from eventstore.provider_messages.batches import BATCH_MESSAGES, ImportSizes
 from eventstore.provider_messages.history_import import Import, Imported, ImportSource
-from eventstore.providers.model import ParsedCall, ParsedMessage, ParsedResult
-from projections import pending_approvals, resume_plan
+from eventstore.providers.model import CopiedMessage, ParsedCall, ParsedMessage, ParsedResult
+from projections import error_statistics, pending_approvals, resume_plan
 from projections.history.projection import model_history
 
 
@@ -547,3 +547,49 @@ def test_the_librarys_own_text_is_no_result(chat: Conversation, has_ids: bool, s
     assert second.response is not None
     assert second.response.result == "done"
     assert shown not in str([recorded.event for recorded in chat.events()])
+
+
+# Copies
+
+
+COPIED = [
+    ask("hi"),
+    {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [
+            {"id": "a", "type": "function", "function": {"name": "find", "arguments": "{}"}}
+        ],
+    },
+    {"role": "tool", "tool_call_id": "a", "content": "found"},
+]
+
+
+@pytest.mark.parametrize("first", [0, 1, 3])
+@pytest.mark.parametrize("second", [0, 1, 3])
+def test_a_copied_message_is_known_again_however_it_was_stored(
+    store: EventStore, first: int, second: int
+) -> None:
+    """A file may say one day what it did not say before; the log keeps what it has."""
+
+    def told(copied: int, *more: Any) -> list[Any]:
+        return [*map(CopiedMessage, COPIED[:copied]), *COPIED[copied:], *more]
+
+    chat = store.conversation("chat")
+    assert chat.import_messages(told(first)).added == 3
+    marks = [recorded.is_copy for recorded in chat.events()]
+    assert marks.count(True) == {0: 0, 1: 1, 3: 4}[first]
+    assert chat.import_messages(told(second, ask("more"))).added == 1
+    assert [recorded.is_copy for recorded in chat.events()] == [*marks, False]
+    with pytest.raises(ImportConflict):
+        chat.import_messages(told(second, ask("else")))
+    assert import_in_batches(chat, told(second, ask("more")), batch_messages=1).skipped == 4
+
+
+def test_the_end_of_a_copied_call_is_its_conversations_own(store: EventStore) -> None:
+    """The call was asked for elsewhere, and answered here."""
+    chat = store.conversation("chat")
+    chat.import_messages([*map(CopiedMessage, COPIED[:2]), COPIED[2]])
+    overall = error_statistics(store.read()).overall
+    assert (overall.calls, overall.completions) == (0, 1)
+    assert chat.tools["a"].status.name == "Completed"

@@ -131,10 +131,11 @@ def test_a_condition_that_makes_no_sense_is_refused(conditions: dict[str, Any]) 
 
 
 def test_a_summary_counts_calls_failures_and_open_calls() -> None:
-    """A call that failed and then completed is not counted as failed."""
+    """A call that failed and then completed is not counted as failed; a result apart from that."""
     summary = conversation_summary("chat", EVENTS)
-    assert (summary.version, summary.calls, summary.failed, summary.open) == (13, 3, 1, 1)
+    assert (summary.version, summary.calls, summary.failed, summary.open) == (13, 3, 0, 1)
+    assert summary.error_results == 1
     assert (summary.last, summary.last_at) == ("run error", EVENTS[-1].recorded_at)
-    assert conversation_summary("chat", EVENTS[:1]).last == "user message"
-    assert conversation_summary("chat", EVENTS[:3]).last == "pending"
+    assert conversation_summary("chat", EVENTS[:1]).last == "under way"
+    assert conversation_summary("chat", EVENTS[:3]).last == "waiting"
     assert conversation_summary("none", []).version == 0

@@ -30,11 +30,14 @@ def test_the_view_agrees_with_the_log(one: list[Step], other: list[Step], cut: i
         for name, version in store.conversations():
             line = view.conversations[name]
             summary = conversation_summary(name, store.conversation(name).events())
-            assert (line.version, line.calls, line.open) == (
+            assert (line.version, line.calls, line.open, line.end.name) == (
                 version,
                 summary.calls,
                 summary.open,
+                summary.last,
             )
+            counted = error_statistics(store.conversation(name).events()).overall
+            assert summary.failed == counted.terminal_failures
             assert line.last_at == summary.last_at
     failed = error_statistics(events).overall.failures
     assert sum(each.count for each in view.errors.values()) == failed

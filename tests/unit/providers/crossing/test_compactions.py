@@ -57,3 +57,26 @@ def test_another_provider_reads_the_summary_or_that_there_is_one(
         assert f"Only {provider} can read it" in reported
         assert "gAAAA" not in reported
     assert [repair.what for repair in crossed.repairs if repair.rule == "foreign-part"] != []
+
+
+@pytest.mark.parametrize("target", sorted({*PROVIDERS} - {"anthropic"}))
+def test_another_provider_gets_nothing_that_the_summary_stands_for(
+    target: AnyProvider, chat: Conversation
+) -> None:
+    """Anthropic ignores what is before it, and so the others do not see it. The system's stays."""
+    chat.add_message("system", "be brief")
+    messages = of_anthropic(OF_ANTHROPIC)
+    chat.record_messages(messages, "anthropic")
+    history = model_history(chat)
+    rendered = str(history.render(target))
+    assert "be brief" in rendered
+    assert "'hi'" not in rendered
+    assert OF_ANTHROPIC["content"] in rendered
+    assert [r.what for r in history.repairs_for(target) if r.rule == "compaction"] == ["dropped"]
+    assert "'hi'" in str(history.render("anthropic"))
+
+
+def test_a_summary_that_nobody_else_can_read_hides_nothing(chat: Conversation) -> None:
+    """The log has the past, and so another provider gets it."""
+    chat.record_messages(of_anthropic(ENCRYPTED), "anthropic")
+    assert "'hi'" in str(model_history(chat).render("openai"))

@@ -1,0 +1,1 @@
+"""The rules that name suspects: each looks for one cause of failed runs."""
