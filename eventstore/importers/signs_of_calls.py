@@ -139,7 +139,8 @@ def _found(
 
 
 def _inside(value: JsonObject, known: _Known, depth: int, *, in_content: bool) -> Iterator[Sign]:
-    for key, inner in value.items():
+    for key in value:
+        inner: JsonValue = value[key]
         if not inner or not isinstance(inner, dict | list):
             continue
         if key in known.served_members or key in _ASIDE:

@@ -200,7 +200,7 @@ SEMANTIC_KERNEL: Final = BlockMessages(
         program="Semantic Kernel",
         files="chat histories, as JSON",
         failures="text",
-        times="none",
+        times="where the file has them",
         tried="1.45.0",
         on=_DATE,
     ),
