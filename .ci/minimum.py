@@ -20,6 +20,7 @@ NOT_FOR_USERS = {
     "test",
     "test-browser",
     "test-cluster",
+    "test-messages",
     "test-integrations",
     "test-seals",
 }

@@ -175,6 +175,13 @@ def cluster(session: nox.Session) -> None:
     _pytest(session, "tests/torture/test_cluster.py")
 
 
+@nox.session
+def messages(session: nox.Session) -> None:
+    """Test what further frameworks save, each in its newest version."""
+    _install(session, "test-messages")
+    _pytest(session, "tests/unit/importers/test_written_by_frameworks.py")
+
+
 @nox.session(python=NEWEST)
 def seals(session: nox.Session) -> None:
     """Have seals checked by a program of others, on a Python that it runs on."""

@@ -6,7 +6,9 @@ from collections.abc import Callable
 from typing import Final
 
 from eventstore.domain.json_types import JsonObject, JsonValue, is_json_list, is_json_object
+from eventstore.importers.reading.file_format import FileContent
 from eventstore.importers.reading.json_members import member, objects, text
+from eventstore.importers.reading.problems import SourceError
 
 MAX_NAMED_MEMBERS = 5
 """Members of an unknown object that are named."""
@@ -36,10 +38,20 @@ def described(value: object) -> str:
     return f"{type(value).__name__} values"
 
 
-def _is_ui_message(value: JsonObject) -> bool:
-    parts = [text(part, "type") for part in objects(value, "parts")]
-    tools = any(kind.startswith("tool-") or kind == "dynamic-tool" for kind in parts)
-    return "role" in value and (tools or "step-start" in parts)
+def refuse_unread(content: FileContent) -> None:
+    """Refuse a file most of whose values so far could not be read: it is another program's.
+
+    Raises:
+        SourceError: it is one.
+    """
+    unread, taken = content.unread_count, content.taken_count
+    if content.unit != "file" and 2 * unread > taken:
+        first = content.first_unread
+        seen = "" if first is None else f": the first looks like {described(first)}"
+        raise SourceError(
+            f"{unread:,} of {taken:,} {content.unit}s are in a form that is not known{seen}; "
+            "see `toolledger import --help` for the files that are read"
+        )
 
 
 _SHAPES: Final[dict[str, Callable[[JsonObject], bool]]] = {
@@ -49,14 +61,19 @@ _SHAPES: Final[dict[str, Callable[[JsonObject], bool]]] = {
     "a data set of ShareGPT's form": lambda value: any(
         "from" in each and "value" in each for each in objects(value, "conversations")
     ),
-    "messages of the AI SDK's user interface": lambda value: (
-        _is_ui_message(value) or any(map(_is_ui_message, objects(value, "messages")))
-    ),
     "messages of a thread of OpenAI's Assistants": lambda value: text(value, "object").startswith(
         "thread."
     ),
     "conversations exported from ChatGPT": lambda value: (
         is_json_object(value.get("mapping")) and "current_node" in value
+    ),
+    "chats exported from Open WebUI": lambda value: (
+        "currentId" in member(value, "chat", "history")
+        or ("currentId" in member(value, "history") and "messages" in member(value, "history"))
+    ),
+    "a conversation exported from LibreChat": lambda value: (
+        "conversationId" in value
+        and any("isCreatedByUser" in each for each in objects(value, "messages"))
     ),
     "conversations exported from Claude.ai": lambda value: is_json_list(value.get("chat_messages")),
     "a chat of GitHub Copilot in VS Code": lambda value: (
@@ -86,6 +103,10 @@ _SHAPES: Final[dict[str, Callable[[JsonObject], bool]]] = {
     ),
     "the output of `codex exec --json` (its rollouts are read)": lambda value: (
         value.get("type") == "thread.started" and "thread_id" in value
+    ),
+    "the output of `droid exec --output-format stream-json`": lambda value: (
+        {"toolId", "toolName", "parameters"} <= value.keys()
+        or (value.get("type") == "message" and {"role", "text", "session_id"} <= value.keys())
     ),
     "a span as Gemini CLI keeps it in a file of its own": lambda value: "_spanContext" in value,
     "a file of an older OpenCode with one message or part (`opencode export` prints sessions)": (

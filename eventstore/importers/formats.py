@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
+from eventstore.importers.frameworks.ai_sdk import InterfaceMessages, ModelMessages
+from eventstore.importers.frameworks.autogen import AutogenStates
+from eventstore.importers.frameworks.block_messages import BLOCK_MESSAGES
 from eventstore.importers.frameworks.checkpoint_files import Checkpoints
+from eventstore.importers.frameworks.langchain import LangChainMessages
 from eventstore.importers.frameworks.openai_agents import AgentRuns
+from eventstore.importers.frameworks.openai_agents_js import AgentItems
 from eventstore.importers.frameworks.openai_agents_sessions import AgentSessions
 from eventstore.importers.frameworks.pydantic_ai import PydanticMessages
 from eventstore.importers.message_files import Conversations, Messages
@@ -59,6 +64,12 @@ KNOWN_FORMATS: Final[tuple[KnownFormat, ...]] = (
     LangSmithRuns(),
     PydanticMessages(),
     AgentRuns(),
+    AgentItems(),
+    InterfaceMessages(),
+    ModelMessages(),
+    LangChainMessages(),
+    AutogenStates(),
+    *BLOCK_MESSAGES,
 )
 """The formats of programs' text files, in the order in which they are asked."""
 

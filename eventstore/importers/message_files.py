@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import chain, islice
+from itertools import islice
 from typing import Any, TypeGuard
 
 from eventstore.domain.json_types import JsonObject, JsonValue, is_json_list, is_json_object
-from eventstore.importers.foreign_shapes import foreign_shape
+from eventstore.importers.foreign_shapes import foreign_shape, refuse_unread
+from eventstore.importers.messages_in_form import in_form
 from eventstore.importers.programs import cline, droid
 from eventstore.importers.reading.dialogue import ERROR_TEXT
 from eventstore.importers.reading.file_format import FileContent, Unit
+from eventstore.importers.reading.problems import SourceError
 from eventstore.importers.reading.times import time_of
 from eventstore.importers.reading.transcript import Transcript
+from eventstore.importers.signs_of_calls import call_in
 from eventstore.providers.detection import LIST_KEYS, likely_provider_of, provider_of
 from eventstore.providers.registry import PROVIDERS, adapter_of
 
@@ -76,7 +79,7 @@ def _transcript(conversation_id: str, form: str, messages: list[Any]) -> Transcr
     return Transcript(
         conversation_id,
         form,
-        messages,
+        in_form(messages, (), form),
         times=[_time(message) for message in messages],
         error_pattern=_pattern(form),
     )
@@ -114,18 +117,22 @@ class Messages:
                 if is_message(value):
                     times.append(_time(value))
                     yield value
+                elif (lost := call_in(value)) is not None:
+                    raise SourceError(f"{content.unit} {number} is {lost!r}, and not in a message")
                 else:
                     content.report("not a message: it has no role", number)
+            refuse_unread(content)
 
         if content.unit == "line":
             remaining = messages()
-            head = list(islice(remaining, 0 if content.provider else MAX_DETECTED_VALUES))
+            head = list(islice(remaining, MAX_DETECTED_VALUES))
+            refuse_unread(content)
             form = form_of(head, content.provider)
             # Messages that were only looked at must not count as read.
             yield Transcript(
                 content.stem,
                 form,
-                chain(head, remaining),
+                in_form(head, remaining, form),
                 times=times,
                 error_pattern=_pattern(form),
             )

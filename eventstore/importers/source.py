@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -11,7 +11,7 @@ from eventstore.domain.credentials import may_be_address
 from eventstore.domain.json_types import JsonValue, is_json_list
 from eventstore.importers import databases
 from eventstore.importers.databases import Database
-from eventstore.importers.foreign_shapes import described, foreign_shape
+from eventstore.importers.foreign_shapes import described, foreign_shape, refuse_unread
 from eventstore.importers.formats import DATABASE_FORMATS, FORMATS
 from eventstore.importers.frameworks.checkpoint_server import SCHEMES, CheckpointServer
 from eventstore.importers.message_files import MAX_DETECTED_VALUES, Conversations, Messages
@@ -156,14 +156,19 @@ class Source:
             return suffix != ".json" and first[:1] not in (b"{", b"[")
 
     def _read_lines(self, values: NumberedValues) -> Iterator[Transcript]:
-        """Read a file by lines, in the format of the first that can be recognised."""
+        """Read a file by lines, in the format of the first that a program's format knows."""
         head: list[tuple[int, JsonValue]] = []
-        file_format = self._format
+        found: dict[str, FileFormat] = {}
         while (
-            file_format is None and len(head) < MAX_DETECTED_VALUES and (item := next(values, None))
+            self._format is None
+            and found.keys() <= {*_GENERAL}
+            and len(head) < MAX_DETECTED_VALUES
+            and (item := next(values, None))
         ):
             head.append(item)
-            file_format = _format_of(item[1], "line")
+            if known := _format_of(item[1], "line"):
+                found[known.name] = known
+        file_format = self._format or _most_particular(found.values())
         is_general = file_format is not None and file_format.name in _GENERAL
         if file_format is None or (is_general and self._provider is None):
             foreign = next((value for _, value in head if foreign_shape(value)), None)
@@ -174,11 +179,12 @@ class Source:
         return self._read(file_format or FORMATS[-1], chain(head, values), "line")
 
     def _read_list(self, values: list[Any]) -> Iterator[Transcript]:
-        """Read the items of a list, in the format of the first that can be recognised."""
-        found = (_format_of(item, "item") for item in values)
-        file_format = self._format or next((each for each in found if each), None)
+        """Read the items of a list, in the format of the first that a program's format knows."""
+        found = (_format_of(item, "item") for item in values[:MAX_DETECTED_VALUES])
+        file_format = self._format or _most_particular(each for each in found if each)
         if file_format is None:
-            raise self._unknown(values)
+            foreign = (each for each in values[:MAX_DETECTED_VALUES] if foreign_shape(each))
+            raise self._unknown(next(foreign, values))
         return self._read(file_format, iter(enumerate(values, 1)), "item")
 
     def _read(
@@ -195,7 +201,12 @@ class Source:
             path=self.path,
         )
         transcripts = file_format.read(content)
-        return transcripts if unit == "file" else filter(self._has_messages, transcripts)
+        for transcript in transcripts:
+            if content.is_exhausted:
+                refuse_unread(content)
+            if unit == "file" or self._has_messages(transcript):
+                yield transcript
+        refuse_unread(content)
 
     def _watched(self, values: NumberedValues) -> NumberedValues:
         for value in values:
@@ -251,6 +262,12 @@ def _other_server(url: str) -> SourceError:
 
 def _format_of(value: object, unit: Unit) -> FileFormat | None:
     return next((each for each in FORMATS if each.looks_like(value, unit)), None)
+
+
+def _most_particular(found: Iterable[FileFormat]) -> FileFormat | None:
+    """Return the first format of a program, or else the first of messages in general."""
+    formats = list(found)
+    return next((each for each in formats if each.name not in _GENERAL), next(iter(formats), None))
 
 
 _File: TypeAlias = TextFile | EvalArchive | EventFolder | Database | CheckpointServer

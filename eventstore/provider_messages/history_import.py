@@ -133,14 +133,14 @@ class Import:
             known, last = known_messages(batch, state, self._last, self._session)
             new = self._events(batch, known, state, look_up)
             if new.events:
-                check_continues(self._session, state, last, self.done.messages + known)
+                check_continues(self._session, state, last, len(self._stems) + known)
             if new.events and not state.version:
                 self._begin(new)
             return new.identified()
 
         command = Command(self._id, decide, PendingAppend.recorded, exclusive=True)
         written = self._session.run(command)
-        done, first = self.done, self.done.messages + known
+        done, first = self.done, len(self._stems) + known
         done.findings += (msgspec.structs.replace(f, item=first + f.item) for f in new.findings)
         done.skipped += known
         done.added += new.messages
@@ -154,7 +154,7 @@ class Import:
     def _events(
         self, batch: Batch, known: int, state: ConversationState, look_up: LookUp
     ) -> NewEvents:
-        first = self.done.messages + known
+        first = len(self._stems) + known
         count = len(batch) - known
         given = self._source.times[first : first + count]
         times = list(times_at_source(given, len(given)))

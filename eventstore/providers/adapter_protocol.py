@@ -44,6 +44,11 @@ class FormatSignature(msgspec.Struct, frozen=True, kw_only=True):
     """Roles of messages that are results."""
     part_types: tuple[str, ...] = ()
     """Values of `type` of other parts, by which a file is taken for this provider's."""
+    served_types: frozenset[str] = frozenset()
+    """Values of `type` of what else may look like a call or a result: the provider's servers ran
+    it, or it tells of tools."""
+    served_members: frozenset[str] = frozenset()
+    """Members that hold such; and calls and results, where others' forms have them, too."""
 
 
 class ResponseMembers(msgspec.Struct, frozen=True, kw_only=True):

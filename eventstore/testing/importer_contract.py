@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
 
 from eventstore.domain.json_types import JsonObject, is_json_list, is_json_object
 from eventstore.importers.file_import import ImportedFile, import_file
-from eventstore.importers.formats import FORMATS
+from eventstore.importers.formats import KNOWN_FORMATS
 from eventstore.importers.reading.file_format import FileFormat, Unit
 from eventstore.importers.reading.problems import SourceError
 from eventstore.importers.source import read
@@ -55,12 +55,12 @@ class ImporterContract:
             metafunc.parametrize("file", [_values(case)[0] for case in self.files])
 
     def test_a_file_is_recognised(self, file: File) -> None:
-        """A value of it looks like this format, and like no other of the library."""
+        """A value of it looks like this format, and like that of no other program."""
         unit: Unit = "line" if is_json_list(file) else "file"
         values: list[Any] = file if is_json_list(file) else [file]
         found = {
             each.name
-            for each in (*FORMATS, self.file_format)
+            for each in (*KNOWN_FORMATS, self.file_format)
             for value in values
             if each.looks_like(value, unit)
         }

@@ -95,6 +95,9 @@ def part(kind: str, **fields: Any) -> dict[str, Any]:
     return {"part_kind": kind, **fields}
 
 
+LANGCHAIN_CALL = {"name": "find", "args": {"n": 1}, "id": "a", "type": "tool_call"}
+"""A call in a message of LangChain."""
+
 PYDANTIC = [
     {
         "kind": "request",

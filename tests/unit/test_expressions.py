@@ -43,6 +43,7 @@ IN_TABLES = {
     "eventstore/importers/programs/swe_agent.py": "_ERROR_TEXT",
     "eventstore/importers/programs/atif.py": "_ERROR_TEXT",
     "eventstore/importers/reading/dialogue.py": "ERROR_TEXT",
+    "eventstore/importers/frameworks/block_messages.py": "_SEMANTIC_KERNEL_ERRORS",
     "eventstore/providers/models.py: fact.models": "",  # names of models, our own
 }
 """Expressions that stand in a table, by where they are used."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
+from typing import Any
 
 from eventstore.importers.frameworks.checkpoints import Thread
 from eventstore.importers.reading.about import About
@@ -13,7 +14,7 @@ from eventstore.importers.reading.transcript import Transcript
 
 
 class Checkpoints:
-    """Checkpoints of LangGraph: the messages in the state of each thread's last one.
+    """Checkpoints of LangGraph: the state of each thread's last one, and what tasks wrote after it.
 
     A message has the time of the first checkpoint that has it.
     """
@@ -22,9 +23,12 @@ class Checkpoints:
     about = About(
         program="LangGraph",
         files="checkpoints in SQLite, or in PostgreSQL",
-        failures="marked",
-        kept="subgraphs, threads, the first time of each message",
+        failures="marked, errors of tasks",
+        kept="subgraphs, threads, what tasks wrote after the last checkpoint; what is interrupted "
+        "waits",
         lost="removed messages, other channels of the state, pickled checkpoints",
+        tried="1.2.24",
+        on="2026-11-28",
     )
 
     def looks_like(self, tables: Tables) -> bool:
@@ -45,6 +49,23 @@ class Checkpoints:
                 (thread, namespace),
             )
             reader = Thread(thread, namespace, problems)
-            for checkpoint_id, kind, data in rows:
-                reader.add_state(checkpoint_id, kind, bytes_of(data))
+            last = None
+            for last, kind, data in rows:
+                reader.add_state(last, kind, bytes_of(data))
+            for task, path, channel, kind, data in _writes(database, (thread, namespace, last)):
+                reader.add_write(task, path, channel, kind, bytes_of(data))
             yield from reader.transcripts()
+
+
+def _writes(database: sqlite3.Connection, of: tuple[object, ...]) -> list[Any]:
+    """Return what tasks wrote after a checkpoint; earlier versions kept no paths, or nothing."""
+    columns = {name for (name,) in database.execute("SELECT name FROM pragma_table_info('writes')")}
+    if not columns:
+        return []
+    path = "task_path" if "task_path" in columns else "''"
+    return database.execute(
+        f"SELECT task_id, {path}, channel, type, value FROM writes "  # noqa: S608 - a column
+        "WHERE thread_id = ? AND checkpoint_ns = ? AND checkpoint_id = ? "
+        f"AND channel IN ('messages', '__error__', '__interrupt__') ORDER BY {path}, task_id, idx",
+        of,
+    ).fetchall()

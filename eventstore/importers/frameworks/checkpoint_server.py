@@ -27,6 +27,25 @@ _STATES: Final = (
     "AND b.version = c.checkpoint -> 'channel_versions' ->> 'messages' "
     "WHERE c.thread_id = %s AND c.checkpoint_ns = %s ORDER BY c.checkpoint_id"
 )
+_SENT: Final = (
+    "SELECT b.type, b.blob FROM checkpoints c JOIN checkpoint_blobs b "
+    "ON b.thread_id = c.thread_id AND b.checkpoint_ns = c.checkpoint_ns "
+    "AND b.channel = '__pregel_tasks' "
+    "AND b.version = c.checkpoint -> 'channel_versions' ->> '__pregel_tasks' "
+    "WHERE c.thread_id = %s AND c.checkpoint_ns = %s ORDER BY c.checkpoint_id DESC LIMIT 1"
+)
+_COLUMNS: Final = (
+    "SELECT attname FROM pg_attribute WHERE attrelid = to_regclass('checkpoint_writes') "
+    "AND attnum > 0 AND NOT attisdropped"
+)
+_WRITES: Final = (
+    "SELECT w.task_id, PATH, w.channel, w.type, w.blob FROM checkpoint_writes w "
+    "JOIN (SELECT thread_id, checkpoint_ns, max(checkpoint_id) AS last FROM checkpoints "
+    "WHERE thread_id = %s AND checkpoint_ns = %s GROUP BY 1, 2) c "
+    "ON w.thread_id = c.thread_id AND w.checkpoint_ns = c.checkpoint_ns "
+    "AND w.checkpoint_id = c.last "
+    "WHERE w.channel IN ('messages', '__error__', '__interrupt__') ORDER BY 2, w.task_id, w.idx"
+)
 
 
 class CheckpointServer:
@@ -84,7 +103,21 @@ class CheckpointServer:
                 rows.execute(_STATES, (thread, namespace))
                 for checkpoint_id, time, kind, data in rows:
                     reader.add_messages(checkpoint_id, kind, bytes(data or b""), time)
+            self._add_pending(connection, reader, (thread, namespace))
             yield from reader.transcripts()
+
+    def _add_pending(
+        self, connection: Connection[Any], reader: Thread, of: tuple[str, str]
+    ) -> None:
+        """Add what the last checkpoint sends to tasks, and what they wrote after it."""
+        for kind, data in connection.execute(_SENT, of).fetchall():
+            reader.add_sent(kind, bytes(data or b""))
+        columns = {name for (name,) in connection.execute(_COLUMNS).fetchall()}
+        if columns:
+            path = "task_path" if "task_path" in columns else "''"  # earlier versions kept none
+            query = _WRITES.replace("PATH", path)
+            for task, place, channel, kind, data in connection.execute(query, of).fetchall():
+                reader.add_write(task, place, channel, kind, bytes(data or b""))
 
 
 def _is_readable(address: str) -> bool:

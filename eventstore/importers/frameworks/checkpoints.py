@@ -1,4 +1,4 @@
-"""LangGraph's checkpoints, wherever they are stored: the messages of a thread's last state.
+"""LangGraph's checkpoints, wherever they are stored: a thread's last state, and what came after.
 
 A message has the time of the first checkpoint that has it. Objects of Python are taken as
 the members that they were packed with; none is made.
@@ -7,12 +7,14 @@ the members that they were packed with; none is made.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Final
 
 import msgspec
 
 from eventstore.domain.json_types import JsonObject, JsonValue, is_json_list, is_json_object
 from eventstore.domain.jsonable import safe_repr
+from eventstore.importers.frameworks.pending_writes import SENT, Write, errors_of, messages_of
 from eventstore.importers.reading.dialogue import Dialogue
 from eventstore.importers.reading.json_lines import decode_noting
 from eventstore.importers.reading.json_members import member, objects, text
@@ -24,6 +26,9 @@ from eventstore.importers.reading.transcript import Transcript
 _ARGUMENT_PLACE: Final = 2
 """Where the members stand in a Python object that was packed: after its module and class."""
 
+_SNAPSHOT: Final = 7
+"""The code of a channel's whole value: a list is its messages, not the members of an object."""
+
 
 class Thread:
     """A thread so far, or a subgraph in it (its `namespace`), checkpoint by checkpoint."""
@@ -34,6 +39,8 @@ class Thread:
         self._problems = problems
         self._seen: dict[str, int | None] = {}
         self._messages: list[JsonObject] = []
+        self._sent: JsonValue = None
+        self._writes: list[Write] = []
 
     @property
     def name(self) -> str:
@@ -48,7 +55,9 @@ class Thread:
             self._problems.add(f"{self.name}: checkpoint {checkpoint_id} cannot be read")
             return
         known: JsonObject = state if is_json_object(state) else {}
-        self._add(objects(member(known, "channel_values"), "messages"), known.get("ts"))
+        channels = member(known, "channel_values")
+        self._sent = channels.get(SENT)
+        self._add(objects(channels, "messages"), known.get("ts"))
 
     def add_messages(self, checkpoint_id: str, kind: object, data: bytes, time: object) -> None:
         """Take in the messages of a checkpoint, packed by themselves."""
@@ -59,14 +68,41 @@ class Thread:
             return
         self._add(objects({"messages": messages}, "messages"), time)
 
+    def add_sent(self, kind: object, data: bytes) -> None:
+        """Take in what the last checkpoint sends to tasks, packed by itself."""
+        with suppress(ValueError):
+            self._sent = self._unpacked("", kind, data)
+
+    def add_write(self, task: str, path: str, channel: str, kind: object, data: bytes) -> None:
+        """Take in what a task wrote after the last checkpoint."""
+        if kind == "null":
+            return
+        try:
+            value = self._unpacked("", kind, data)
+        except ValueError:
+            self._problems.add(f"{self.name}: what a task wrote to {channel} cannot be read")
+            return
+        self._writes.append(Write(task, path, channel, value))
+
     def transcripts(self) -> Iterator[Transcript]:
         """Yield the conversation, if anything was said."""
         dialogue = Dialogue()
         for message in self._messages:
-            for item in items_of([message]):
-                dialogue.add(item, self._seen[_key(message)])
+            self._say(dialogue, message)
+        for message in messages_of(self._writes):
+            if _key(message) not in self._seen:
+                self._say(dialogue, message)
+        for call_id, said in errors_of(self._writes, self._sent, dialogue.open_calls()):
+            if call_id is None:
+                self._problems.add(f"{self.name}: a task of several calls failed", detail=said)
+            else:
+                dialogue.answer(call_id, said, is_error=True)
         if dialogue:
             yield dialogue.transcript(self.name, self._thread if self._namespace else None)
+
+    def _say(self, dialogue: Dialogue, message: JsonObject) -> None:
+        for item in items_of([message]):
+            dialogue.add(item, self._seen.get(_key(message)))
 
     def _unpacked(self, checkpoint_id: str, kind: object, data: bytes) -> JsonValue:
         """Return what was packed.
@@ -97,8 +133,9 @@ def _key(message: JsonObject) -> str:
 
 
 def _members(code: int, data: memoryview) -> JsonValue:
-    del code
     inner: JsonValue = msgspec.msgpack.decode(data, ext_hook=_members)
+    if code == _SNAPSHOT:
+        return inner
     if is_json_list(inner) and len(inner) > _ARGUMENT_PLACE:
         return inner[_ARGUMENT_PLACE]
     return inner

@@ -1,10 +1,19 @@
-"""Messages of pydantic-ai as its `ModelMessagesTypeAdapter` writes them: requests and responses."""
+"""Messages of pydantic-ai as its `ModelMessagesTypeAdapter` writes them: requests and responses.
+
+1. `outcome` says how a call ended. One that was interrupted has no end: it may have taken effect.
+2. The calls of a response that was cut off never ran, unless one of them has an end.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
+from typing import Final
 
-from eventstore.domain.json_types import JsonObject, is_json_list, is_json_object
+from eventstore.domain.failure import ErrorKind, Failure
+from eventstore.domain.finish_reasons import NOT_WHOLE
+from eventstore.domain.json_types import JsonObject, JsonValue, is_json_list, is_json_object
+from eventstore.domain.messages import Text
 from eventstore.importers.frameworks.pydantic_ai_compactions import add_compactions
 from eventstore.importers.reading.about import About
 from eventstore.importers.reading.dialogue import Dialogue, call_of
@@ -12,9 +21,27 @@ from eventstore.importers.reading.file_format import FileContent, Unit
 from eventstore.importers.reading.json_members import objects, text
 from eventstore.importers.reading.times import time_of
 from eventstore.importers.reading.transcript import Transcript
+from eventstore.providers.model import ParsedMessage
 
 _KINDS = ("request", "response")
-_FAILED = ("failed", "error", "retried")
+_FAILED: Final = ("failed", "error", "retried")
+_ENDS: Final = ("tool-return", "retry-prompt")
+_INTERRUPTED: Final = "interrupted"
+_NOT_RUN: Final = Failure(
+    ErrorKind.TRANSIENT,
+    "the response was cut off, or the run stopped before it (interrupted): the call was not run",
+    code=NOT_WHOLE,
+)
+_SAID: Final = {
+    "user-prompt": "user",
+    "system-prompt": "system",
+    "instruction": "system",
+    "retry-prompt": "user",
+    "retry-feedback": "user",
+}
+"""The parts of a request that say something, and who says it."""
+_OLD_ARGUMENTS: Final = {"args_dict": dict, "args_json": str}
+"""What held the arguments up to 2024."""
 
 
 class PydanticMessages:
@@ -24,10 +51,11 @@ class PydanticMessages:
     about = About(
         program="pydantic-ai",
         files="message JSON",
-        failures="requests to try again",
-        kept="requests to try again, denials as rejections",
-        lost="thinking, usage, the provider's details",
-        tried="2.68",
+        failures="marked",
+        kept="requests to try again, denials as rejections, calls of a response that was cut off",
+        lost="thinking, usage, what ran at the provider",
+        tried="2.68.0",
+        on="2026-11-28",
     )
 
     def looks_like(self, value: object, unit: Unit) -> bool:
@@ -38,19 +66,17 @@ class PydanticMessages:
 
     def read(self, content: FileContent) -> Iterator[Transcript]:
         """Yield one conversation, and one for each line that is a list."""
-        dialogue = Dialogue()
+        messages: list[JsonObject] = []
         for number, value in content.values:
             if is_json_list(value):
-                own = Dialogue()
-                for message in objects({"messages": value}, "messages"):
-                    _add_message(own, message)
+                own = _dialogue(objects({"messages": value}, "messages"))
                 yield own.transcript(content.unused_name(f"{content.stem}/{number}"))
             elif is_json_object(value) and _is_message(value):
-                _add_message(dialogue, value)
+                messages.append(value)
             else:
                 content.report("not a message of pydantic-ai", number)
-        if dialogue:
-            yield dialogue.transcript(content.unused_name(content.stem))
+        if messages:
+            yield _dialogue(messages).transcript(content.unused_name(content.stem))
 
 
 def _is_message(value: object) -> bool:
@@ -59,21 +85,51 @@ def _is_message(value: object) -> bool:
     return any("part_kind" in part for part in objects(value, "parts"))
 
 
-def _add_message(dialogue: Dialogue, message: JsonObject) -> None:
+def _dialogue(messages: list[JsonObject]) -> Dialogue:
+    ended = {
+        text(part, "tool_call_id")
+        for message in messages
+        for part in objects(message, "parts")
+        if part.get("part_kind") in _ENDS and part.get("outcome") != _INTERRUPTED
+    }
+    dialogue = Dialogue()
+    for message in messages:
+        _add_message(dialogue, message, ended)
+    return dialogue
+
+
+def _add_message(dialogue: Dialogue, message: JsonObject, ended: AbstractSet[str]) -> None:
     time = time_of(message.get("timestamp"))
     parts = objects(message, "parts")
     add_compactions(dialogue, parts, time)
     if message.get("kind") == "response":
         said = [part.get("content") for part in parts if part.get("part_kind") == "text"]
         calls = [
-            call_of(part.get("tool_call_id"), part.get("tool_name"), part.get("args"))
+            call_of(part.get("tool_call_id"), part.get("tool_name"), _arguments(part.get("args")))
             for part in parts
             if part.get("part_kind") == "tool-call"
         ]
-        dialogue.reply("\n".join(each for each in said if isinstance(each, str)), calls, time)
+        words = "\n".join(each for each in said if isinstance(each, str))
+        is_cut_off = message.get("state") == _INTERRUPTED
+        if is_cut_off and calls and ended.isdisjoint(call.id for call in calls):
+            shown = (Text(words),) if words else ()
+            cut_off = ParsedMessage("assistant", shown, tuple(calls), not_whole=_NOT_RUN)
+            dialogue.add(cut_off, time)
+        else:
+            dialogue.reply(words, calls, time)
         return
     for part in parts:
         _add_part(dialogue, part, time_of(part.get("timestamp")) or time)
+
+
+def _arguments(given: JsonValue) -> JsonValue:
+    """Return arguments; up to 2024, an object of one member held them."""
+    if is_json_object(given) and len(given) == 1:
+        key = next(iter(given))
+        held: JsonValue = given[key]
+        if isinstance(held, _OLD_ARGUMENTS.get(key, ())):
+            return held
+    return given
 
 
 def _add_part(dialogue: Dialogue, part: JsonObject, time: int | None) -> None:
@@ -81,15 +137,16 @@ def _add_part(dialogue: Dialogue, part: JsonObject, time: int | None) -> None:
     call_id, name = text(part, "tool_call_id"), text(part, "tool_name")
     if kind == "tool-return":
         outcome = part.get("outcome")
-        dialogue.answer(
-            call_id,
-            part.get("content"),
-            time,
-            name=name,
-            is_error=outcome in _FAILED,
-            rejected=outcome == "denied",
-        )
+        if outcome != _INTERRUPTED:
+            dialogue.answer(
+                call_id,
+                part.get("content"),
+                time,
+                name=name,
+                is_error=outcome in _FAILED,
+                rejected=outcome == "denied",
+            )
     elif kind == "retry-prompt" and name:
         dialogue.answer(call_id, part.get("content"), time, name=name, is_error=True)
-    elif kind != "compaction":
-        dialogue.say("system" if kind == "system-prompt" else "user", part.get("content"), time)
+    elif isinstance(kind, str) and kind in _SAID:
+        dialogue.say(_SAID[kind], part.get("content"), time)

@@ -73,6 +73,13 @@ class Dialogue:
         """Return whether a call with this id was made."""
         return call_id in self._calls
 
+    def open_calls(self) -> list[str]:
+        """Return the ids of the calls that have no result, in their order."""
+        messages = (item for item in self._items if isinstance(item, ParsedMessage))
+        made = (call.id for message in messages for call in message.calls if call.id)
+        ended = {item.id for item in self._items if isinstance(item, ParsedResult)}
+        return [call_id for call_id in made if call_id not in ended]
+
     def say(self, role: str, content: JsonValue, time: int | None = None) -> None:
         """Add what a person or the system said; nothing where it is empty, or spaces alone."""
         self._pieces += 1

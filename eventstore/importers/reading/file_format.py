@@ -40,14 +40,25 @@ class FileContent:
         problems: Problems,
         path: Path | None = None,
     ) -> None:
-        self.values = values
+        self.values = self._counted(values)
         self.unit: Unit = unit
         self.file_stem = file_stem
         self.name = name
         self.provider = provider
         self.problems = problems
         self.path = path
+        self.is_exhausted = False
+        self.taken_count = self.unread_count = 0
+        self.first_unread: JsonValue = None
         self._used_names: set[str] = set()
+        self._last: tuple[int, JsonValue] = (0, None)
+
+    def _counted(self, values: NumberedValues) -> NumberedValues:
+        for number, value in values:
+            self.taken_count += 1
+            self._last = (number, value)
+            yield number, value
+        self.is_exhausted = True
 
     @property
     def stem(self) -> str:
@@ -59,8 +70,15 @@ class FileContent:
         """The names of the folders that the file is in, the nearest first."""
         return () if self.path is None else tuple(each.name for each in self.path.resolve().parents)
 
-    def report(self, what: str, number: int) -> None:
-        """Report a problem with a value."""
+    def report(self, what: str, number: int, *, is_known: bool = False) -> None:
+        """Report a value that is not read; a file most of whose values are not is refused.
+
+        `is_known`: such values stand in files of this form, and hold nothing of a conversation.
+        """
+        if not is_known:
+            self.unread_count += 1
+            if number == self._last[0] and self.first_unread is None:
+                self.first_unread = self._last[1]
         if self.unit == "line":
             self.problems.add(what, number)
         else:

@@ -18,6 +18,8 @@ from eventstore.providers.parsing import parse
 
 _ROLES = {"human": "user", "ai": "assistant", "AIMessageChunk": "assistant", "model": "assistant"}
 _TEXTS = {"text", "input_text", "output_text"}
+_NO_SUCH_TOOL = "Unknown tool name: "
+"""How pydantic-ai begins what it answers a call of a tool that there is not: it has no span."""
 _HOLDERS = ("messages", "contents", "input", "output", "choices")
 
 
@@ -91,9 +93,9 @@ def _plain(message: JsonObject, role: str) -> JsonObject:
     own = text(message, "role") or text(message, "type")
     own = _ROLES.get(own, own)
     known = own if own in ("system", "developer", "user", "assistant", "tool") else role
-    made = objects(message, "tool_calls") or objects(
-        member(message, "additional_kwargs"), "tool_calls"
-    )
+    beside = member(message, "additional_kwargs")
+    made = objects(message, "tool_calls") + objects(message, "invalid_tool_calls")
+    made = made or objects(beside, "tool_calls")
     kept = {"role": known, "content": _content(message.get("content"))}
     if known == "tool":
         kept["tool_call_id"] = text(message, "tool_call_id", "id")
@@ -159,16 +161,13 @@ def _of_parts(message: JsonObject, role: str) -> Iterator[ParsedItem]:
         kind = text(part, "type").replace("-", "_")
         call_id, name = text(part, "id", "toolCallId"), text(part, "name", "toolName")
         if kind == "tool_call":
-            given = (part.get(key) for key in ("arguments", "input", "args"))
-            calls.append(call_of(call_id, name, next((g for g in given if g is not None), None)))
+            held = (part.get(key) for key in ("arguments", "input", "args"))
+            calls.append(call_of(call_id, name, next((g for g in held if g is not None), None)))
         elif kind in ("tool_call_response", "tool_result"):
             content: JsonValue = part.get("result", part.get("response", part.get("output")))
-            yield ParsedResult(
-                call_id or None,
-                name or None,
-                text_of(content),
-                well_formed=True,
-            )
+            given = text_of(content)
+            failed = given.startswith(_NO_SUCH_TOOL)
+            yield ParsedResult(call_id or None, name or None, given, failed, well_formed=True)
         elif kind == "text":
             said.append(text_of(part.get("content", part.get("text"))))
     words = "\n".join(filter(None, said))

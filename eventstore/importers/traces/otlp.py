@@ -28,6 +28,7 @@ from eventstore.importers.traces.tool_attributes import (
 )
 from eventstore.providers.model import ParsedItem
 
+_OTHER_SIGNALS = {"resourceLogs", "resourceMetrics", "resource_logs", "resource_metrics"}
 _CONVERSATION = (
     "gen_ai.conversation.id",
     "session.id",
@@ -70,7 +71,8 @@ class OpenTelemetrySpans:
             if is_json_object(value) and self.looks_like(value, content.unit):
                 spans += spans_in(value)
             else:
-                content.report("not an export of spans", number)
+                other = is_json_object(value) and bool(_OTHER_SIGNALS & value.keys())
+                content.report("not an export of spans", number, is_known=other)
         for name, own in _conversations(spans).items():
             steps = [step for span in own for step in _steps(span)]
             dialogue = trace_as_dialogue(steps, {span.id: span.parent_id for span in own})

@@ -38,6 +38,7 @@ from eventstore.providers.anthropic.server_calls import (
     is_server_call,
     pair_server_calls,
 )
+from eventstore.providers.anthropic.shapes import KINDS
 from eventstore.providers.anthropic.writing import (
     PORTABLE,
     RESULTS_KEY,
@@ -81,6 +82,7 @@ class AnthropicAdapter(ProviderAdapter):
         call_types=("tool_use",),
         result_types=("tool_result",),
         part_types=("thinking", "redacted_thinking", "image", "document", "server_tool_use"),
+        served_types=KINDS,
     )
 
     client_members = CLIENT

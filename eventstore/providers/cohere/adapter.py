@@ -31,7 +31,9 @@ class CohereAdapter(chat.ChatCompletionsAdapter):
 
     name = "cohere"
     image_details = frozenset({"auto", "low", "high"})
-    signature = FormatSignature(calls=("tool_calls",), result_roles=("tool",))
+    signature = FormatSignature(
+        calls=("tool_calls",), result_roles=("tool",), served_types=frozenset({"document"})
+    )
     portable_members = frozenset(
         {"role", "content", "tool_plan", "tool_calls", "tool_call_id", "name", "is_error"}
     )

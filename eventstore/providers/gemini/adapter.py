@@ -77,6 +77,7 @@ class GeminiAdapter(ProviderAdapter):
         calls=("functionCall",),
         results=("functionResponse", "function_response"),
         part_calls=("function_call",),
+        served_members=frozenset({"toolCall", "tool_call", "toolResponse", "tool_response"}),
     )
 
     response_members = ResponseMembers(  # as the SDK names them, and as the API does

@@ -45,8 +45,10 @@ from eventstore.providers.openai_responses.settling import drop_lost_callers, se
 from eventstore.providers.openai_responses.shapes import (
     CALL_OF,
     CLIENT_MEMBERS,
+    PARTS,
     RENAMED,
     TEXT_OUTPUTS,
+    TYPES,
 )
 from eventstore.providers.openai_responses.writing import (
     PORTABLE,
@@ -70,7 +72,11 @@ class OpenAIResponsesAdapter(ProviderAdapter):
     list_key = "input"
     keeps_server_calls = True
     image_details = frozenset({"auto", "low", "high", "original"})
-    signature = FormatSignature(call_types=tuple(CALL_OF.values()), result_types=tuple(CALL_OF))
+    signature = FormatSignature(
+        call_types=tuple(CALL_OF.values()),
+        result_types=tuple(CALL_OF),
+        served_types=TYPES.union(PARTS),
+    )
 
     client_members = ClientMembers(added=CLIENT_MEMBERS, renamed=RENAMED)
     response_members = ResponseMembers(

@@ -100,9 +100,9 @@ def test_a_format_is_one_class() -> None:
 )
 def test_a_fault_is_placed_by_line_or_by_item(unit: Unit, problem: str) -> None:
     """The place is a line number or an item number, as the file has them."""
-    given = content(unit, 5)
+    given = content(unit, 5, MESSAGE)
     for transcript in FORMATS[-1].read(given):
-        assert list(transcript.messages) == []
+        assert list(transcript.messages) == [MESSAGE]
     assert [str(each)[: len(problem)] for each in given.problems.kept] == [problem]
 
 
@@ -168,9 +168,14 @@ def test_times_beside_messages_are_kept(importer: Importer) -> None:
     [
         ({"conversation_id": "c", "version": 1, "tag": "message", "event": {}}, "of toolledger"),
         ({"conversations": [{"from": "human", "value": "hi"}]}, "of ShareGPT's form"),
-        ({"role": "assistant", "parts": [{"type": "tool-find"}]}, "the AI SDK's user interface"),
         ({"object": "thread.message", "role": "user"}, "a thread of OpenAI's Assistants"),
         ({"mapping": {}, "current_node": "1"}, "exported from ChatGPT"),
+        ({"chat": {"history": {"messages": {}, "currentId": "1"}}}, "exported from Open WebUI"),
+        ({"history": {"messages": {}, "currentId": "1"}}, "exported from Open WebUI"),
+        (
+            {"conversationId": "c", "messages": [{"isCreatedByUser": True, "text": "go"}]},
+            "exported from LibreChat",
+        ),
         ({"chat_messages": []}, "exported from Claude.ai"),
         ({"requests": [], "responderUsername": "GitHub Copilot"}, "Copilot in VS Code"),
         ({"log": {"entries": []}}, "HTTP requests (HAR)"),
@@ -180,6 +185,8 @@ def test_times_beside_messages_are_kept(importer: Importer) -> None:
         ({"display": "hi", "pastedContents": {}}, "a history of prompts"),
         ({"type": "init", "session_id": "s", "model": "m"}, "gemini --output-format stream-json"),
         ({"type": "thread.started", "thread_id": "t"}, "codex exec --json"),
+        ({"type": "message", "role": "user", "text": "hi", "session_id": "s"}, "droid exec"),
+        ({"toolId": "1", "toolName": "Read", "parameters": {}}, "droid exec"),
         ({"_spanContext": {}, "attributes": {}}, "a span as Gemini CLI keeps it"),
         ({"name": "x", "version": 1}, "an object with 'name', 'version'"),
         ({"messages": [{"type": "gemini"}]}, "an object with 'messages'"),

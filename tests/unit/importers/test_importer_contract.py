@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support import foreign_logs as logs
@@ -16,6 +18,8 @@ from eventstore.domain.json_types import is_json_object
 from eventstore.importers import Transcript, import_file, source
 from eventstore.importers.reading.file_format import FileContent, FileFormat, Unit
 from eventstore.testing import ImporterContract
+
+DATA = Path(__file__).parents[2] / "data" / "frameworks"
 
 
 def named(name: str) -> FileFormat:
@@ -207,6 +211,107 @@ class TestGoose(BuiltIn):
                 },
             ],
             {"given": 2},
+
+
+def saved(name: str) -> Any:
+    """Return what a framework wrote."""
+    messages: Any = json.loads((DATA / name).read_text())
+    return messages
+
+
+class TestAiSdkInterface(BuiltIn):
+    """Messages of the AI SDK's interface."""
+
+    file_format = named("ai-sdk-ui")
+    files = (
+        ({"messages": saved("ai-sdk-7.0.173.ui-messages.json")}, {"given": 10}),
+        (saved("ai-sdk-7.0.173.ui-messages.json"), {"given": 10}),
+    )
+    grows = False  # a message is written anew as its calls end
+
+
+class TestAiSdk(BuiltIn):
+    """Messages of the AI SDK for the model."""
+
+    file_format = named("ai-sdk")
+    files = (
+        (saved("ai-sdk-7.0.173.model-messages.json")[1:3], {"given": 2}),
+        ({"id": "c", "messages": saved("ai-sdk-7.0.173.model-messages.json")}, {"c": 4}),
+    )
+
+
+class TestOpenAiAgentsForJavaScript(BuiltIn):
+    """Sessions and runs of openai-agents for JavaScript."""
+
+    file_format = named("openai-agents-js")
+    files = (
+        (saved("openai-agents-js-0.20.0.items.json")[1:5], {"given": 4}),
+        (saved("openai-agents-js-0.20.0.runstate.json"), {"given": 4}),
+    )
+
+
+class TestLlamaIndex(BuiltIn):
+    """Messages of LlamaIndex, and a chat store."""
+
+    file_format = named("llama-index")
+    files = (
+        (saved("llama-index-core-0.14.25.messages.json"), {"given": 5}),
+        ({"store": {"ann": saved("llama-index-core-0.14.25.messages.json")}}, {"given": 5}),
+    )
+
+
+class TestSemanticKernel(BuiltIn):
+    """Chat histories of Semantic Kernel."""
+
+    file_format = named("semantic-kernel")
+    files = ((saved("semantic-kernel-1.45.0.chat-history.json"), {"given": 6}),)
+
+
+class TestAgentFramework(BuiltIn):
+    """Histories and sessions of Microsoft's Agent Framework."""
+
+    file_format = named("agent-framework")
+    files = (
+        (
+            saved("agent-framework-1.23.0.session.json"),
+            {"4a9b6346-e628-4695-ac6c-750a0a88ec46": 5},
+        ),
+        (
+            saved("agent-framework-1.23.0.session.json")["state"]["in_memory"]["messages"],
+            {"given": 5},
+        ),
+    )
+
+
+class TestHaystack(BuiltIn):
+    """Messages of Haystack."""
+
+    file_format = named("haystack")
+    files = ((saved("haystack-ai-3.4.1.messages.json"), {"given": 5}),)
+
+
+class TestAutoGen(BuiltIn):
+    """States of AutoGen's agents."""
+
+    file_format = named("autogen")
+    files = ((saved("autogen-agentchat-0.7.5.state.json"), {"given": 2}),)
+
+
+class TestLangChain(BuiltIn):
+    """Messages that LangChain serialised."""
+
+    file_format = named("langchain")
+    files = (
+        (
+            [
+                {"type": "human", "data": {"content": "go"}},
+                {"type": "ai", "data": {"content": "", "tool_calls": [logs.LANGCHAIN_CALL]}},
+                {
+                    "type": "tool",
+                    "data": {"content": "gone", "tool_call_id": "a", "status": "error"},
+                },
+            ],
+            {"given": 3},
         ),
     )
 

@@ -431,6 +431,65 @@ def test_a_call_that_pydantic_ai_asks_for_again_is_a_failure(importer: Importer)
     assert "not an integer" in tools[0].status.failure.message
 
 
+def pydantic_run(state: str, *outcomes: str) -> list[Any]:
+    """Return a response with calls, and a request with what their returns say."""
+    names = [f"{n}" for n, _ in enumerate(outcomes or ("none",))]
+    made = [
+        {"part_kind": "tool-call", "tool_name": "pay", "args": {}, "tool_call_id": name}
+        for name in names
+    ]
+    ended = [
+        {"part_kind": "tool-return", "tool_name": "pay", "tool_call_id": name}
+        | {"content": "The tool call was interrupted before a result was produced."}
+        | {"outcome": outcome}
+        for name, outcome in zip(names, outcomes, strict=False)
+    ]
+    response = {"kind": "response", "parts": made, "state": state, "timestamp": clock(0)}
+    return [response, *([{"kind": "request", "parts": ended}] if ended else [])]
+
+
+@pytest.mark.parametrize(
+    ("outcome", "status"),
+    [
+        ("success", "Completed"),
+        ("failed", "Failed"),
+        ("retried", "Failed"),
+        ("denied", "Rejected"),
+        ("interrupted", "Pending"),
+    ],
+)
+def test_the_outcome_of_a_return_is_the_end_of_its_call(
+    importer: Importer, outcome: str, status: str
+) -> None:
+    """One that was interrupted has none: it may have taken effect."""
+    (tool,) = importer.document("messages.json", pydantic_run("complete", outcome))
+    assert tool.status.name == status
+
+
+def test_calls_of_a_response_that_was_cut_off_never_ran(importer: Importer) -> None:
+    """Whether their returns were made up afterwards, or not; unless one of them has ended."""
+    for name, outcomes in (("bare", ()), ("mended", ("interrupted", "interrupted"))):
+        tools = importer.document(f"{name}.json", pydantic_run("interrupted", *outcomes))
+        assert tools
+        for tool in tools:
+            assert isinstance(tool.status, Failed)
+            assert tool.status.failure.code == "broken_off"
+            assert not tool.in_doubt
+    ran = pydantic_run("interrupted", "success", "interrupted")
+    assert [each.status.name for each in importer.document("ran.json", ran)] == [
+        "Completed",
+        "Pending",
+    ]
+
+
+@pytest.mark.parametrize("given", [{"args_dict": {"n": 1}}, {"args_json": '{"n": 1}'}, {"n": 1}])
+def test_arguments_of_2024_are_read(importer: Importer, given: Any) -> None:
+    """An object of one member held them then."""
+    made = {"part_kind": "tool-call", "tool_name": "find", "args": given, "tool_call_id": "a"}
+    (tool,) = importer.document("messages.json", [{"kind": "response", "parts": [made]}])
+    assert tool.call.arguments == {"n": 1}
+
+
 def test_a_list_a_line_is_a_conversation(importer: Importer) -> None:
     """Such files have a run of pydantic-ai on each line."""
     assert len(importer.lines("runs.jsonl", PYDANTIC, PYDANTIC)) == 6

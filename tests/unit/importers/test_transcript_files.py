@@ -185,8 +185,8 @@ def test_the_provider_is_detected_from_the_form(
 def test_the_provider_can_be_given(tmp_path: Path) -> None:
     """A given provider is then not guessed, and a form that cannot be read is refused."""
     path = write(tmp_path / "a.json", [CALL])
-    assert taken(read(path, "anthropic"))[0][0].provider == "anthropic"
-    with pytest.raises(ValueError, match="pass one of anthropic, atif, bedrock"):
+    assert next(iter(read(path, "anthropic").transcripts())).provider == "anthropic"
+    with pytest.raises(ValueError, match="pass one of agent-framework, ai-sdk"):
         read(path, "nobody")
     with pytest.raises(SourceError, match="not a record of a session log"):
         taken(read(path, "claude-code"))

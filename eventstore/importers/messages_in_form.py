@@ -1,0 +1,135 @@
+"""Messages that are in a provider's form: whatever else they are, importing them would lose calls.
+
+1. In a message's content stands no call and no result that the form does not know.
+2. Where a message has calls or results, some were read: the form has them at this place.
+3. Beside its content, it has no more unknown ones than were read: they repeat those.
+4. Calls that the model wrote into its text (`<tool_call>`) are none; results show that they were.
+5. Most messages have what messages of the form have: content, or a call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from eventstore.domain.json_types import JsonObject
+from eventstore.importers.foreign_shapes import described
+from eventstore.importers.reading.problems import SourceError
+from eventstore.importers.signs_of_calls import is_in_form, providers_that_know, signs_in
+from eventstore.providers.detection import ForeignForm
+from eventstore.providers.model import ParsedItem, ParsedMessage
+from eventstore.providers.parsing import parse
+
+_REMEDY = "see `toolledger import --help` for the files that are read"
+_WRITTEN_CALL: Final = "<tool_call>"
+
+
+class Judge:
+    """Judges the messages of one conversation, one after the other."""
+
+    def __init__(self, provider: str) -> None:
+        self._provider = provider
+        self._count = self._others = 0
+        self._first_other: JsonObject = {}
+        self._has_signs = self._has_result = self._has_written_call = False
+
+    def take(self, message: JsonObject) -> None:
+        """Take the next message.
+
+        Raises:
+            SourceError: it holds a call or a result that would be lost.
+        """
+        what = _lost_call(message, self._provider)
+        if what is not None:
+            raise SourceError(
+                f"messages[{self._count}] has {what!r}, which is not read in messages of "
+                f"{self._provider}: {_REMEDY}"
+            )
+        self._count += 1
+        self._note(message)
+        if not is_in_form(message, self._provider):
+            self._others += 1
+            self._first_other = self._first_other or message
+
+    def _note(self, message: JsonObject) -> None:
+        said = message.get("content")
+        self._has_result = self._has_result or message.get("role") == "tool"
+        self._has_signs = self._has_signs or any(signs_in(message, self._provider))
+        if message.get("role") == "assistant" and isinstance(said, str):
+            self._has_written_call = self._has_written_call or _WRITTEN_CALL in said
+
+    def finish(self) -> None:
+        """Judge the messages so far as a whole.
+
+        Raises:
+            SourceError: most of them are in another form, or their calls are texts.
+        """
+        if self._has_written_call and self._has_result and not self._has_signs:
+            raise SourceError(
+                f"the calls are written in the assistant's texts ({_WRITTEN_CALL}), which is not "
+                "read: write them as tool_calls"
+            )
+        if 2 * self._others > self._count:
+            raise SourceError(
+                f"{self._others:,} of {self._count:,} messages are in no form of {self._provider}: "
+                f"the first looks like {described(self._first_other)}; {_REMEDY}"
+            )
+
+
+def in_form(
+    known: list[JsonObject], later: Iterable[JsonObject], provider: str
+) -> Iterator[JsonObject]:
+    """Yield messages that are in the form of `provider`; `known` ones are judged before the second.
+
+    Raises:
+        ForeignForm: they are in the form of another provider.
+        SourceError: calls or results would be lost.
+    """
+    judge = Judge(provider)
+    fault = _fault_of(known, judge)
+    if fault is not None:
+        yield from known[:1]  # a refusal of this conversation alone, not of the file
+        raise _advised(fault, known, provider)
+    yield from known
+    for message in later:
+        judge.take(message)
+        yield message
+    judge.finish()
+
+
+def _fault_of(messages: list[JsonObject], judge: Judge) -> SourceError | None:
+    try:
+        for message in messages:
+            judge.take(message)
+        judge.finish()
+    except SourceError as error:
+        return error
+    return None
+
+
+def _advised(fault: SourceError, messages: list[JsonObject], provider: str) -> ValueError:
+    """Return why messages are refused, with the providers as whose all of them can be read."""
+    found = next((what for each in messages if (what := _lost_call(each, provider))), "")
+    others = (name for name in providers_that_know(found) if name != provider)
+    whose = [name for name in others if _fault_of(messages, Judge(name)) is None]
+    if not whose:
+        return fault
+    return ForeignForm(f"messages have {found!r}, which {provider} does not", tuple(whose))
+
+
+def _lost_call(message: JsonObject, provider: str) -> str | None:
+    """Return what names a call or a result in a message that would be lost."""
+    signs = [*signs_in(message, provider)]
+    unknown = [sign for sign in signs if not sign.is_known]
+    for sign in unknown:
+        if sign.in_content:
+            return sign.what
+    if not signs:
+        return None
+    read = sum(map(_count, parse([message], provider)))
+    return signs[0].what if not read or len(unknown) > read else None
+
+
+def _count(item: ParsedItem) -> int:
+    """Return how many calls and results an item is."""
+    return len(item.calls) if isinstance(item, ParsedMessage) else 1
