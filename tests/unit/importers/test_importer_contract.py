@@ -211,6 +211,8 @@ class TestGoose(BuiltIn):
                 },
             ],
             {"given": 2},
+        ),
+    )
 
 
 def saved(name: str) -> Any:
