@@ -14,7 +14,7 @@ from typing import Any
 
 from eventstore.domain.json_types import JsonObject, is_json_list, is_json_object
 from eventstore.domain.messages import Text
-from eventstore.importers.reading.about import About
+from eventstore.importers.reading.about import About, Listing
 from eventstore.importers.reading.database_format import Tables, bytes_of
 from eventstore.importers.reading.dialogue import Dialogue, call_of
 from eventstore.importers.reading.json_lines import decode_noting
@@ -40,11 +40,16 @@ class CrushSessions:
     about = About(
         program="Crush",
         files="its database, `crush.db`",
+        places=("./.crush/crush.db", "{data}/crush/crush.db"),
+        listing=Listing(
+            rows="SELECT id, updated_at, title FROM sessions WHERE parent_session_id IS NULL",
+            row_calls="SELECT COUNT(*) FROM messages, json_each(parts) WHERE session_id = ? "
+            "AND json_extract(value, '$.type') = 'tool_call'",
+        ),
         failures="marked, exit codes",
         times="of messages, in whole seconds",
         lost="thinking, files and their versions",
         tried="the tables of August 2026",
-        places=("~/*/.crush/crush.db", "~/*/*/.crush/crush.db", "{data}/crush/crush.db"),
         kept="which call started a sub-agent; summaries; commands that a person ran",
         on="2026-11-28",
     )

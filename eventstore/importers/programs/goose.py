@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from eventstore.domain.json_types import JsonObject, JsonValue, is_json_list, is_json_object
-from eventstore.importers.reading.about import About
+from eventstore.importers.reading.about import About, Listing
 from eventstore.importers.reading.database_format import Tables, bytes_of
 from eventstore.importers.reading.dialogue import Dialogue, call_of
 from eventstore.importers.reading.file_format import FileContent, Unit
@@ -40,6 +40,7 @@ class GooseSessions:
         program="Goose",
         files="sessions of versions up to 1.9, `.jsonl`",
         places=("{data}/goose/sessions/*.jsonl",),
+        listing=Listing(call=r'"type": ?"(?:frontendT|t)oolRequest", ?"id": ?"([^"\\]{1,200})"'),
         failures="marked",
         lost="thinking, notices",
         tried="the messages of 1.9",
@@ -75,6 +76,15 @@ class GooseDatabase:
         program="Goose",
         files="its database, `sessions.db`",
         places=("{data}/goose/sessions/sessions.db",),
+        listing=Listing(
+            program="goose",
+            rows="SELECT id, (SELECT MAX(created_timestamp) FROM messages "
+            "WHERE session_id = sessions.id), working_dir FROM sessions "
+            "WHERE session_type <> 'sub_agent'",
+            row_calls="SELECT COUNT(*) FROM messages, json_each(content_json) "
+            "WHERE session_id = ? "
+            "AND json_extract(value, '$.type') IN ('toolRequest', 'frontendToolRequest')",
+        ),
         failures="marked",
         lost="thinking, notices",
         tried="the tables of version 5 to 15",

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from eventstore.domain.json_types import JsonObject
 from eventstore.importers.programs.opencode import children_of, dialogue_of
-from eventstore.importers.reading.about import About
+from eventstore.importers.reading.about import About, Listing
 from eventstore.importers.reading.database_format import Tables, object_in
 from eventstore.importers.reading.json_members import member, objects, text
 from eventstore.importers.reading.problems import Problems
@@ -26,12 +26,18 @@ class OpenCodeDatabase:
     about = About(
         program="OpenCode",
         files="its database, `opencode.db`",
+        places=("{data}/opencode/opencode*.db",),
+        listing=Listing(
+            program="opencode",
+            rows="SELECT id, time_updated, title FROM session WHERE parent_id IS NULL",
+            row_calls="SELECT COUNT(*) FROM part WHERE session_id = ? "
+            "AND json_extract(data, '$.type') = 'tool'",
+        ),
         failures="marked, exit codes",
         times="yes, with durations",
         lost="thinking, snapshots and patches",
         tried="1.18.33",
         kept="which call started a sub-agent; compactions; what was reverted",
-        places=("{data}/opencode/opencode*.db",),
         on="2026-11-28",
     )
 

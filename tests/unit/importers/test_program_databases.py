@@ -27,7 +27,14 @@ from support.program_databases import (
 )
 
 from eventstore import EventStore
-from eventstore.importers import SourceError, import_file, read
+from eventstore.importers import (
+    SourceError,
+    described,
+    discover,
+    import_file,
+    import_sessions,
+    read,
+)
 from projections import model_history
 
 
@@ -366,3 +373,44 @@ def test_a_message_of_opencode_in_a_file_of_its_own_is_refused_by_name(tmp_path:
     path.write_text('{"id": "msg_1", "sessionID": "ses_1", "role": "user", "time": {"created": 1}}')
     with pytest.raises(SourceError, match="a file of an older OpenCode with one message or part"):
         list(read(path).transcripts())
+
+
+# The search for sessions
+
+
+def test_the_sessions_of_databases_are_listed_with_their_calls(
+    tmp_path: Path, store: EventStore
+) -> None:
+    """Those of sub-agents are no sessions of their own; they are imported with theirs."""
+    share = tmp_path / ".local" / "share"
+    for program in ("opencode", "crush", "goose/sessions"):
+        (share / program).mkdir(parents=True)
+    with database(share / "opencode" / "opencode.db", OPENCODE) as connection:
+        parts = [said("I look."), opencode_tool("a"), opencode_tool("b", "invalid")]
+        opencode_session(connection, "ses_1", [("user", [said("go")]), ("assistant", parts)])
+        opencode_session(connection, "ses_2", [("user", [said("sub")])], parent="ses_1")
+    with database(share / "crush" / "crush.db", CRUSH) as connection:
+        called = [("user", [("text", {"text": "go"})]), ("assistant", list(map(crush_call, "ab")))]
+        crush_session(connection, "c", called)
+        crush_session(connection, "m1$$a", [("user", [("text", {"text": "sub"})])], parent="c")
+    with database(share / "goose" / "sessions" / "sessions.db", GOOSE) as connection:
+        goose_session(
+            connection, "20250102_1", [("user", [said("go")]), ("assistant", GOOSE_CALLS)]
+        )
+        goose_session(connection, "20250102_2", [("user", [said("sub")])], "20250102_1")
+    found = discover(tmp_path)
+    assert found.problems == []
+    listed = {each.name: described(each) for each in found.sessions}
+    assert {name: each.calls for name, each in listed.items()} == {
+        "opencode:ses_1": 2,
+        "crush:c": 2,
+        "goose:20250102_1": 7,
+    }
+    assert listed["goose:20250102_1"].project == "/p"
+    for name, ids in {
+        "opencode:ses_1": ["ses_1", "ses_2"],
+        "crush:c": ["c", "m1$$a"],
+        "goose:20250102_1": ["20250102_1", "20250102_2"],
+    }.items():
+        (done,) = import_sessions(store, [listed[name]])
+        assert (done.ids, done.refused) == (ids, [])
