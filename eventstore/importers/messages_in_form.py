@@ -109,12 +109,13 @@ def _fault_of(messages: list[JsonObject], judge: Judge) -> SourceError | None:
 
 def _advised(fault: SourceError, messages: list[JsonObject], provider: str) -> ValueError:
     """Return why messages are refused, with the providers as whose all of them can be read."""
-    found = next((what for each in messages if (what := _lost_call(each, provider))), "")
+    lost = ((number, _lost_call(each, provider)) for number, each in enumerate(messages))
+    number, found = next(((n, what) for n, what in lost if what), (0, ""))
     others = (name for name in providers_that_know(found) if name != provider)
     whose = [name for name in others if _fault_of(messages, Judge(name)) is None]
     if not whose:
         return fault
-    return ForeignForm(f"messages have {found!r}, which {provider} does not", tuple(whose))
+    return ForeignForm(f"messages[{number}] has {found}, which {provider} does not", tuple(whose))
 
 
 def _lost_call(message: JsonObject, provider: str) -> str | None:

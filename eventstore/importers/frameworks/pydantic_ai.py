@@ -39,7 +39,7 @@ _SAID: Final = {
     "retry-prompt": "user",
     "retry-feedback": "user",
 }
-"""The parts of a request that say something, and who says it."""
+"""The parts of a request that say something, and the role that says it."""
 _OLD_ARGUMENTS: Final = {"args_dict": dict, "args_json": str}
 """What held the arguments up to 2024."""
 

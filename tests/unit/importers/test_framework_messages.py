@@ -77,7 +77,7 @@ def test_the_state_of_a_part_says_how_its_call_ended(importer: Importer, state: 
 
 
 def test_a_message_of_the_interface_is_read_step_by_step(importer: Importer) -> None:
-    """What is no call of a tool, and no words, is left out; a steering message is the user's."""
+    """Parts that are no call, and no words, are left out; a steering message is the user's."""
     parts = [
         {"type": "step-start"},
         {"type": "reasoning", "text": "hm"},
@@ -192,7 +192,7 @@ def test_the_agents_of_a_team_have_a_conversation_each(importer: Importer) -> No
 
 
 def test_a_chat_store_of_llama_index_holds_conversations_by_their_keys(importer: Importer) -> None:
-    """And a memory holds the store."""
+    """A memory holds such a store."""
     said = sample("llama-index-core-0.14.25.messages.json")
     store = {"store": {"ann": said, "bob": said}, "class_name": "SimpleChatStore"}
     assert len(importer.document("store.json", store)) == 4

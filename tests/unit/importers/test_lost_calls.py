@@ -63,7 +63,7 @@ def test_messages_in_no_form_are_refused(tmp_path: Path, provider: str | None) -
 
 
 def test_a_file_most_of_whose_lines_are_unknown_is_refused(tmp_path: Path) -> None:
-    """It is judged before it is read, and once more at its end; nothing was written before."""
+    """The file is judged by its beginning, and once more at its end; nothing is written."""
     other = {"event": "tick", "at": 1}
     assert re.search("3 of 5 lines .*'event', 'at'", refused(tmp_path, "f", ASK, ASK, *[other] * 3))
     late = [ASK] * 250 + [other] * 400
@@ -71,7 +71,7 @@ def test_a_file_most_of_whose_lines_are_unknown_is_refused(tmp_path: Path) -> No
 
 
 def test_a_few_unknown_lines_are_problems(importer: Importer) -> None:
-    """They are named, and the messages are imported."""
+    """The lines are named, and the messages are imported."""
     importer.lines("f.jsonl", {"event": "tick"}, ASK, ASK)
     assert importer.problems == ["line 1: not a message: it has no role"]
 
@@ -110,8 +110,8 @@ def test_an_advice_leads_to_a_form_that_reads_every_message(tmp_path: Path) -> N
     assert "tool_use" in reason
 
 
-def test_what_a_provider_runs_or_cites_is_no_lost_call(importer: Importer) -> None:
-    """Nor is what stands in a call or in a result, or what repeats a call that was read."""
+def test_calls_that_a_provider_ran_are_not_lost(importer: Importer) -> None:
+    """Objects in a call or a result are not either, nor those that repeat a call that was read."""
     served = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {}}
     found = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []}
     use = {"type": "tool_use", "id": "a", "name": "f", "input": {"tool_calls": [{"id": "b"}]}}

@@ -117,7 +117,7 @@ def test_a_task_may_be_given_its_call_in_other_forms(importer: Importer, given: 
 
 
 def test_a_call_whose_task_was_interrupted_waits(importer: Importer) -> None:
-    """It has not failed, even where an earlier attempt of the task had."""
+    """The call has not failed, even where an earlier attempt of the task had."""
     state = asked("refund", "mail", sends=[sent([call("refund")]), sent([call("mail")])])
     rows: list[Row] = [
         ("a", PUSHED.format(0), 0, "messages", "msgpack", result("refund")),
@@ -131,7 +131,7 @@ def test_a_call_whose_task_was_interrupted_waits(importer: Importer) -> None:
 def test_an_error_of_a_task_with_all_calls_is_that_of_the_one_that_is_open(
     importer: Importer,
 ) -> None:
-    """Of several nobody knows which failed: they stay open, and the error is a problem."""
+    """Where several are open, they stay so, and the error is a problem."""
     node = ("n", "~__pregel_pull, tools", -1, "__error__", "msgpack", GAVE_UP)
     tools = importer.file(saved(importer.folder / "one.db", {"": asked("mail")}, {"": [node]}))
     assert states(tools) == [("mail", "Failed")]
@@ -175,7 +175,7 @@ def test_a_whole_channel_is_its_messages(importer: Importer) -> None:
 def test_writes_in_postgresql_are_read(
     postgresql: PostgreSQL, store: EventStore, *, has_path: bool
 ) -> None:
-    """What is sent to tasks is packed by itself there; earlier versions kept no paths."""
+    """Messages to tasks are packed by themselves there; earlier versions kept no paths."""
     url = postgresql.database()
     state = asked("refund", "mail")["channel_values"]["messages"]
     sends = [sent([call("refund")]), sent([call("mail")])]
