@@ -167,24 +167,24 @@ def place_of(each: int | Boundary) -> int:
     return each if isinstance(each, int) else each.summary[0]
 
 
-def told_on(
+def messages_on(
     path: Sequence[int | Boundary], messages: Sequence[JsonObject], times: Sequence[int | None]
 ) -> tuple[list[JsonObject | ParsedCompaction], list[int | None]]:
     """Return what is told on a path, and when: its messages, with its compactions among them."""
-    told: list[JsonObject | ParsedCompaction] = []
-    told_at: list[int | None] = []
+    found: list[JsonObject | ParsedCompaction] = []
+    said_at: list[int | None] = []
     numbers: dict[int, int] = {}  # of messages, by their places
     for each in path:
         if isinstance(each, int):
-            numbers[each] = len(told)
-            told.append(messages[each])
-            told_at.append(times[each])
+            numbers[each] = len(found)
+            found.append(messages[each])
+            said_at.append(times[each])
         else:
             summary = [messages[place] for place in each.summary]
-            compactions = [*_compactions(each, summary, numbers, len(told))]
-            told += compactions
-            told_at += [times[each.summary[0]]] * len(compactions)
-    return told, told_at
+            compactions = [*_compactions(each, summary, numbers, len(found))]
+            found += compactions
+            said_at += [times[each.summary[0]]] * len(compactions)
+    return found, said_at
 
 
 def _compactions(
