@@ -17,7 +17,7 @@ import msgspec
 from eventstore.domain.fingerprint import content_id
 from eventstore.domain.finish_reasons import ending_of
 from eventstore.domain.json_types import JsonObject, is_json_list, is_json_object
-from eventstore.importers.programs.claude_code_paths import SessionPath, place_of, told_on
+from eventstore.importers.programs.claude_code_paths import SessionPath, messages_on, place_of
 from eventstore.importers.programs.denials import Denials
 from eventstore.importers.programs.persisted_outputs import PersistedOutputs, session_folder
 from eventstore.importers.programs.qwen_code import is_record as is_record_of_qwen
@@ -129,16 +129,16 @@ class _Chain:
         """Yield the conversation, and the branches of it that were abandoned."""
         paths = self.path.paths()
         for number, path in enumerate(paths):
-            told, times = told_on(path, self.messages, self.times)
+            messages, times = messages_on(path, self.messages, self.times)
             repeated = [each for each in path if place_of(each) < self.copied]
             transcript = Transcript(
                 conversation_id,
                 "anthropic",
-                told,
+                messages,
                 None if self.parent else self.origin,
                 times=times,
                 is_rejection=self.denials,
-                copied=len(told_on(repeated, self.messages, self.times)[0]),
+                copied=len(messages_on(repeated, self.messages, self.times)[0]),
                 may_repeat=True,
             )
             if number:
@@ -208,9 +208,9 @@ class SessionLog:
                 )
         calls: dict[int, list[_AgentCall]] = {}
         for chain in mains:
-            told = [*chain.transcripts(ids[id(chain)])]
-            calls[id(chain)] = [call for each in told for call in _agent_calls(each)]
-            yield from told
+            transcripts = [*chain.transcripts(ids[id(chain)])]
+            calls[id(chain)] = [call for each in transcripts for call in _agent_calls(each)]
+            yield from transcripts
         for chain in sides:
             for transcript in chain.transcripts(ids[id(chain)]):
                 if transcript.parent_id is None and chain.parent is not None:
@@ -345,8 +345,8 @@ class _AgentCall(msgspec.Struct, frozen=True):
 
 def _agent_calls(transcript: Transcript) -> Iterator[_AgentCall]:
     """Yield the calls that start a sub-agent."""
-    for told in transcript.messages:
-        message = told.message if isinstance(told, CopiedMessage) else told
+    for each in transcript.messages:
+        message = each.message if isinstance(each, CopiedMessage) else each
         content = message["content"] if is_json_object(message) else None
         for block in content if is_json_list(content) else ():
             if is_json_object(block) and block.get("type") == "tool_use":

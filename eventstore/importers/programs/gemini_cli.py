@@ -96,7 +96,7 @@ class _Session:
         self.header: JsonObject = {}
         self.messages: _Messages = {}
         self.taken_back: list[_Messages] = []
-        self._told_again: dict[str, str] = {}  # messages in a compressed history: id to its own
+        self._later_ids: dict[str, str] = {}  # messages in a compressed history: id to its own
 
     def add(self, value: JsonObject) -> bool:
         """Take in a line, or the document; return whether it is one."""
@@ -121,7 +121,7 @@ class _Session:
 
     def _replace(self, new: list[JsonObject]) -> None:
         """Take in the history as it is now: compressed, or without what was taken back."""
-        names = {self._told_again.get(text(each, "id"), text(each, "id")) for each in new}
+        names = {self._later_ids.get(text(each, "id"), text(each, "id")) for each in new}
         if is_compressed(new) and not names & self.messages.keys():
             self._compress(new)
             return
@@ -130,20 +130,20 @@ class _Session:
             if name in names and message.get("type") == KIND:
                 past = place
         self.messages = dict(before[:past])
-        self._take([each for each in new if text(each, "id") not in self._told_again])
+        self._take([each for each in new if text(each, "id") not in self._later_ids])
         self._put_aside({i: each for i, each in before if i not in self.messages})
 
     def _compress(self, new: list[JsonObject]) -> None:
         name = f"{KIND}-{len(self.messages)}"
         self.messages[name] = compression(new, self.messages)
-        self._told_again |= dict.fromkeys((text(each, "id") for each in new), name)
+        self._later_ids |= dict.fromkeys((text(each, "id") for each in new), name)
 
     def _rewind(self, to: object) -> None:
         """Take back the message with this id and what follows it; all if no message has the id."""
         names = list(self.messages)
         start = names.index(to) if isinstance(to, str) and to in names else 0
-        if (told := self._told_again.get(str(to), "")) in self.messages:
-            start = names.index(told) + 1
+        if (own := self._later_ids.get(str(to), "")) in self.messages:
+            start = names.index(own) + 1
         self._put_aside({name: self.messages.pop(name) for name in names[start:]})
 
     def _put_aside(self, messages: _Messages) -> None:
