@@ -65,6 +65,15 @@ _SHAPES: Final[dict[str, Callable[[JsonObject], bool]]] = {
     "a chat of GitHub Copilot in VS Code": lambda value: (
         is_json_list(value.get("requests")) and "responderUsername" in value
     ),
+    "a transcript of Cursor, which has neither ids nor results of its calls": lambda value: (
+        value.get("role") in ("user", "assistant")
+        and is_json_list(member(value, "message").get("content"))
+        and value.keys().isdisjoint(("type", "uuid", "content"))
+    ),
+    "a conversation of Kiro or Amazon Q": lambda value: any(
+        is_json_object(each.get("user")) and is_json_object(each.get("assistant"))
+        for each in objects(value, "history")
+    ),
     "an archive of HTTP requests (HAR)": lambda value: is_json_list(
         member(value, "log").get("entries")
     ),

@@ -23,6 +23,8 @@ class Checkpoints:
         program="LangGraph",
         files="checkpoints in SQLite, or in PostgreSQL",
         failures="marked",
+        kept="subgraphs, threads, the first time of each message",
+        lost="removed messages, other channels of the state, pickled checkpoints",
     )
 
     def looks_like(self, tables: Tables) -> bool:

@@ -25,6 +25,9 @@ class PydanticMessages:
         program="pydantic-ai",
         files="message JSON",
         failures="requests to try again",
+        kept="requests to try again, denials as rejections",
+        lost="thinking, usage, the provider's details",
+        tried="2.68",
     )
 
     def looks_like(self, value: object, unit: Unit) -> bool:
