@@ -313,7 +313,7 @@ def test_pi_continues_with_its_summary_and_what_it_kept(importer: Importer) -> N
     time = "2026-09-01T12:00:00.000Z"
     entries: list[dict[str, Any]] = [{"type": "session", "id": "s", "cwd": "/", "timestamp": time}]
     for number, words in enumerate(["one", "kept", "two"]):
-        message = {"role": "user", "content": words}
+        message = {"role": "user", "content": words, "timestamp": 1_756_728_000_000}
         parent = f"p{number - 1}" if number else None
         entry = {"type": "message", "id": f"p{number}", "parentId": parent, "timestamp": time}
         entries.append({**entry, "message": message})
