@@ -20,7 +20,6 @@ from eventstore.domain.detached import EventsArchived, EventsRestored
 from eventstore.domain.events import (
     Event,
     HistoryCompacted,
-    HookAnswer,
     HookRaised,
     MessageAdded,
     ModelResponded,
@@ -41,6 +40,7 @@ from eventstore.domain.events import (
 )
 from eventstore.domain.failure import ErrorKind, ErrorKindSet, Failure, classify
 from eventstore.domain.fingerprint import fingerprint
+from eventstore.domain.hook_answers import HookAnswer
 from eventstore.domain.lifecycle import evolve
 from eventstore.domain.messages import Audio, Document, Image, Opaque, Part, Text
 from eventstore.domain.redaction import PayloadsRedacted, RedactedPayload

@@ -16,6 +16,7 @@ from eventstore.domain.one_line import one_line
 _PLAIN_NAME = re.compile(r"[\w.:/@+#|-]+")
 _UNITS_IN_MICROSECONDS = (("us", 1), ("ms", 1_000), ("s", 1_000_000))
 _UNITS_IN_SECONDS = (("s", 1), ("m", 60), ("h", 3_600), ("d", 86_400))
+_UNITS_IN_BYTES = (("GB", 10**9), ("MB", 10**6), ("kB", 10**3), ("B", 0))
 _MINUTE_SECONDS = 60
 _JOINER = "\u200d"
 _WITHOUT_WIDTH = ("Mn", "Me", "Cf")
@@ -62,6 +63,14 @@ def duration(microseconds: int | None) -> str:
     place = max(n for n, (_, size) in enumerate(_UNITS_IN_SECONDS) if seconds >= size)
     (small, small_size), (large, large_size) = _UNITS_IN_SECONDS[place - 1 : place + 1]
     return f"{seconds // large_size:,} {large} {seconds % large_size // small_size} {small}"
+
+
+def byte_size(count: int | None) -> str:
+    """Return a size in a unit that suits it: `850 B`, `1.20 MB`; empty for None."""
+    if count is None:
+        return ""
+    unit, size = next(each for each in _UNITS_IN_BYTES if count >= each[1])
+    return f"{_three_digits(count / size) if size > 1 else count} {unit}"
 
 
 def _three_digits(value: float) -> str:

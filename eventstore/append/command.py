@@ -31,7 +31,6 @@ from eventstore.append.tool_fold import LookUp, fold_tools
 from eventstore.domain.copies import copy_id
 from eventstore.domain.events import (
     Event,
-    HookAnswer,
     Recorded,
     ToolCompleted,
     ToolEndedLate,
@@ -40,6 +39,7 @@ from eventstore.domain.events import (
     ToolRejected,
 )
 from eventstore.domain.fingerprint import render
+from eventstore.domain.hook_answers import HookAnswer
 from eventstore.domain.tool import Tool
 from eventstore.domain.wording import Wording, with_wording
 from eventstore.errors import VersionConflict

@@ -9,7 +9,7 @@ import msgspec
 
 from eventstore.dispatch.decisions import Reject
 from eventstore.domain.closing_codes import NOT_EXECUTED
-from eventstore.domain.events import HookAnswer
+from eventstore.domain.hook_answers import HookAnswer
 from eventstore.domain.statuses import Approved, Pending, Running
 from eventstore.domain.tool import Tool
 

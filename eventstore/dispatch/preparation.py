@@ -36,8 +36,8 @@ from eventstore.dispatch.decisions import (
 )
 from eventstore.dispatch.effects import Workflow, call_hook
 from eventstore.dispatch.refusals import invalid_arguments
-from eventstore.domain.events import HookAnswer
 from eventstore.domain.failure import ErrorKind, Failure
+from eventstore.domain.hook_answers import HookAnswer
 from eventstore.domain.recovery import is_due
 from eventstore.domain.statuses import Pending
 from eventstore.domain.times import microseconds_of

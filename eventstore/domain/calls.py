@@ -101,13 +101,17 @@ def _parse(text: str) -> Any:
         return None
 
 
-def repeats_a_key(text: str, value: object) -> bool:
+def repeats_a_key(text: str | bytes, value: object) -> bool:
     """Return whether an object in a JSON text has a key twice; `value` is what the text holds.
 
     A parser keeps one of the two members, so that the value has fewer quotes than the text. Only
     where it has, the text is parsed once more.
     """
-    if text.count('"') == _encode(value).count(b'"') and "\\u0022" not in text:
+    written = _encode(value)
+    data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+    if data == written:
+        return False
+    if data.count(b'"') == written.count(b'"') and rb"\u0022" not in data:
         return False
     import json  # slow to load, and rarely needed
 

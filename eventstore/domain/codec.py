@@ -36,6 +36,7 @@ from eventstore.domain.nesting import (
     SHALLOW_SIZE,
     nests_too_deeply,
     too_deep,
+    value_nests_too_deeply,
     with_texts,
 )
 from eventstore.domain.redaction import is_marker, stand_in
@@ -151,7 +152,7 @@ def as_stored(event: E, *, measured: bool = False) -> tuple[E, bytes]:
             f"{type(event).__name__} could not be read back ({error}): "
             "pass values of the types that its fields declare"
         ) from error
-    if len(payload) > SHALLOW_SIZE and not measured and nests_too_deeply(payload):
+    if len(payload) > SHALLOW_SIZE and not measured and value_nests_too_deeply(stored, payload):
         _require_levels(stored)
     return stored, payload
 

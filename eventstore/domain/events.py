@@ -18,6 +18,7 @@ from eventstore.domain.calls import FunctionCall, FunctionResponse
 from eventstore.domain.copies import is_copy_id
 from eventstore.domain.detached import ArchiveEvent
 from eventstore.domain.failure import Failure
+from eventstore.domain.hook_answers import HookAnswer
 from eventstore.domain.messages import Part
 from eventstore.domain.redaction import PayloadsRedacted, is_marker
 from eventstore.domain.tools_offered import GateAnswer, ToolsOffered
@@ -47,19 +48,6 @@ class ToolPending(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     def call_id(self) -> str:
         """Id of the call."""
         return self.call.id or ""
-
-
-class HookAnswer(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """What one hook decided on a call: approve, reject, ask, defer, skip, terminate, or None.
-
-    None means that it left the decision to others. `approver` marks the answer of the approver.
-    The event that follows from the answers has them as its `hooks`, in the order of the questions.
-    """
-
-    hook: str
-    decision: str | None = None
-    reason: str | None = None
-    approver: bool = False
 
 
 class ToolApproved(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):

@@ -29,6 +29,7 @@ _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _NO_MARKS = bytes(set(range(256)) - set(b'[]{}"'))
 _BACKSLASH = ord("\\")
 _FEW_TEXTS = 32
+_FEW_HOLDERS = 32
 _SHOWN_STEPS = 12
 """Steps of a path that an error shows: one to a value that is too deep has hundreds."""
 _TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[\[{]|[\]}]')
@@ -36,16 +37,40 @@ _TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[\[{]|[\]}]')
 
 def nests_too_deeply(json: bytes | str, levels: int = MAX_LEVELS) -> bool:
     """Return whether JSON text has more levels; text that is not JSON has any number of them."""
-    size = len(json)
-    if size <= 2 * levels:
+    if len(json) <= 2 * levels:
         return False
     if isinstance(json, str):
         json = json.encode("utf-8", "surrogatepass")
-        size = len(json)
-    # To delete some brackets is how they are counted: `count` looks at each byte by itself.
+    return _has_brackets(json, levels) and _depth_exceeds(json, levels)
+
+
+def value_nests_too_deeply(value: object, json: bytes, levels: int = MAX_LEVELS) -> bool:
+    """Return whether a value has more levels; `json` is its JSON text.
+
+    A long text with many brackets, such as a file that a tool has read, is not looked through.
+    """
+    if len(json) <= 2 * levels or not _has_brackets(json, levels):
+        return False
+    return not _holds_few(value, levels) and _depth_exceeds(json, levels)
+
+
+def _has_brackets(json: bytes, levels: int) -> bool:
+    """Return whether JSON text has more than that many opening brackets."""
+    # To delete some is how they are counted: `count` looks at each byte by itself.
     most = levels + 1
     left = len(json.replace(b"[", b"", most)) + len(json.replace(b"{", b"", most))
-    return 2 * size - left > levels and _depth_exceeds(json, levels)
+    return 2 * len(json) - left > levels
+
+
+def _holds_few(value: object, levels: int) -> bool:
+    """Return whether a value has no more lists and objects than levels, nor many at all."""
+    most = min(levels, _FEW_HOLDERS)
+    holders = [value] if _holds(value) else []
+    for holder in holders:
+        if len(holders) > most:
+            break
+        holders += [m for _, m in _members(holder) if type(m) is not str and _holds(m)]
+    return len(holders) <= most
 
 
 def _depth_exceeds(json: bytes, levels: int) -> bool:

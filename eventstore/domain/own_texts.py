@@ -91,6 +91,7 @@ class _Error(msgspec.Struct, forbid_unknown_fields=True):
 _encode: Final = msgspec.json.Encoder().encode
 _decode_error: Final = msgspec.json.Decoder(_Error).decode
 
+_WRAPPERS: Final = ('"', "{", "[")
 _LONGEST_WRAPPED: Final = 16_384
 """Characters of a JSON text that is looked into: the library's own texts are short."""
 
@@ -133,10 +134,17 @@ def is_own_text(text: str) -> bool:
 
     It may stand in JSON, as where a provider has no mark for an error, or in the parts of a result.
     """
-    if MAY_HAVE_TAKEN_EFFECT not in text and not _BEGINNING.search(text):
+    if MAY_HAVE_TAKEN_EFFECT not in text and not _may_be_own(text):
         return False
     said = _unwrapped(text)
     return _FIRST_LINE.fullmatch(said.partition("\n")[0]) is not None or _tells_of_doubt(said)
+
+
+def _may_be_own(text: str) -> bool:
+    """Return whether a text may begin with a text of the library's own, or may hold one as JSON."""
+    begin = text.lstrip()
+    find = _BEGINNING.search if begin.startswith(_WRAPPERS) else _BEGINNING.match
+    return find(begin) is not None
 
 
 def tells_of_doubt(text: str) -> bool:
@@ -155,7 +163,7 @@ def _unwrapped(text: str) -> str:
         written, line, note = text.partition("\n")
         if line and not _is_note(note):
             written, line, note = text, "", ""
-        if not written.startswith(('"', "{", "[")) or len(written) > _LONGEST_WRAPPED:
+        if not written.startswith(_WRAPPERS) or len(written) > _LONGEST_WRAPPED:
             break
         try:
             said = _only_text(msgspec.json.decode(written))

@@ -2,11 +2,20 @@
 
 `import_file(store, path)` imports the conversations of a file, `import_files` of several files.
 `read(path)` opens a file alone: its `transcripts()` are the conversations, its `problems` list what
-could not be read.
+could not be read. `discover()` finds the sessions that programs have left on this machine, and
+`import_sessions(store, sessions)` imports some.
 """
 
 from __future__ import annotations
 
+from eventstore.importers.discovery import (
+    Discovered,
+    Session,
+    UnknownSession,
+    described,
+    discover,
+    import_sessions,
+)
 from eventstore.importers.file_import import ImportedFile, import_file, import_files
 from eventstore.importers.reading.file_format import FileContent, FileFormat
 from eventstore.importers.reading.problems import Problem, Problems, SourceError
@@ -16,6 +25,7 @@ from eventstore.importers.source import PROVIDERS, Source, read
 
 __all__ = [
     "PROVIDERS",
+    "Discovered",
     "FileContent",
     "FileFormat",
     "ImportedFile",
@@ -23,11 +33,16 @@ __all__ = [
     "Problems",
     "Request",
     "RequestFile",
+    "Session",
     "Source",
     "SourceError",
     "Transcript",
+    "UnknownSession",
+    "described",
+    "discover",
     "import_file",
     "import_files",
+    "import_sessions",
     "is_refusal",
     "read",
 ]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Sequence
-from contextlib import closing
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 
-from eventstore.importers.reading.database_format import DatabaseFormat
+from eventstore.importers.reading.database_format import DatabaseFormat, Tables
 from eventstore.importers.reading.problems import Problems, SourceError
 from eventstore.importers.reading.transcript import Transcript
 
@@ -30,19 +30,11 @@ class Database:
         Raises:
             SourceError: the database is of no known form, or damaged.
         """
-        uri = f"{self.path.resolve().as_uri()}?mode=ro"
-        try:
-            with closing(sqlite3.connect(uri, uri=True)) as database:
-                yield from self._format(database).read(database, self._problems)
-        except sqlite3.Error as error:
-            raise SourceError(
-                f"{self.path} is a SQLite database that cannot be read ({error}): copy it again"
-            ) from error
+        with opened(self.path) as database:
+            yield from self._format(tables_of(database)).read(database, self._problems)
         self.position = self.size
 
-    def _format(self, database: sqlite3.Connection) -> DatabaseFormat:
-        names = database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
-        tables = {name: _columns(database, name) for (name,) in names.fetchall()}
+    def _format(self, tables: Tables) -> DatabaseFormat:
         found = next((each for each in self._formats if each.looks_like(tables)), None)
         if found is None:
             if any(name.startswith("toolledger_") for name in tables):
@@ -53,6 +45,29 @@ class Database:
                 "sessions of openai-agents or checkpoints of LangGraph"
             )
         return found
+
+
+@contextmanager
+def opened(path: Path) -> Generator[sqlite3.Connection, None, None]:
+    """Give a database that nothing is written to.
+
+    Raises:
+        SourceError: it is damaged.
+    """
+    uri = f"{path.resolve().as_uri()}?mode=ro"
+    try:
+        with closing(sqlite3.connect(uri, uri=True)) as database:
+            yield database
+    except sqlite3.Error as error:
+        raise SourceError(
+            f"{path} is a SQLite database that cannot be read ({error}): copy it again"
+        ) from error
+
+
+def tables_of(database: sqlite3.Connection) -> Tables:
+    """Return the tables of a database, with the columns of each."""
+    names = database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+    return {name: _columns(database, name) for (name,) in names.fetchall()}
 
 
 def _columns(database: sqlite3.Connection, table: str) -> set[str]:

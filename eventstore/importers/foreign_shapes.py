@@ -82,6 +82,15 @@ _SHAPES: Final[dict[str, Callable[[JsonObject], bool]]] = {
     "a chat of GitHub Copilot in VS Code": lambda value: (
         is_json_list(value.get("requests")) and "responderUsername" in value
     ),
+    "a transcript of Cursor, which has neither ids nor results of its calls": lambda value: (
+        value.get("role") in ("user", "assistant")
+        and is_json_list(member(value, "message").get("content"))
+        and value.keys().isdisjoint(("type", "uuid", "content"))
+    ),
+    "a conversation of Kiro or Amazon Q": lambda value: any(
+        is_json_object(each.get("user")) and is_json_object(each.get("assistant"))
+        for each in objects(value, "history")
+    ),
     "an archive of HTTP requests (HAR)": lambda value: is_json_list(
         member(value, "log").get("entries")
     ),
@@ -97,10 +106,6 @@ _SHAPES: Final[dict[str, Callable[[JsonObject], bool]]] = {
     ),
     "the output of `codex exec --json` (its rollouts are read)": lambda value: (
         value.get("type") == "thread.started" and "thread_id" in value
-    ),
-    "the output of `droid exec --output-format stream-json`": lambda value: (
-        {"toolId", "toolName", "parameters"} <= value.keys()
-        or (value.get("type") == "message" and {"role", "text", "session_id"} <= value.keys())
     ),
     "a span as Gemini CLI keeps it in a file of its own": lambda value: "_spanContext" in value,
     "logs or metrics of OpenTelemetry, without spans": lambda value: (

@@ -20,6 +20,7 @@ from eventstore.importers.programs.cline import ClineSessions, ClineTasks
 from eventstore.importers.programs.codex import CodexRollouts
 from eventstore.importers.programs.continue_cli import ContinueSessions
 from eventstore.importers.programs.copilot_cli import CopilotSessions
+from eventstore.importers.programs.droid import DroidSessions
 from eventstore.importers.programs.gemini_cli import GeminiSessions
 from eventstore.importers.programs.kimi_code import KimiSessions
 from eventstore.importers.programs.mini_swe_agent import MiniSweAgentRuns
@@ -46,6 +47,7 @@ KNOWN_FORMATS: Final[tuple[KnownFormat, ...]] = (
     ContinueSessions(),
     ClineTasks(),
     ClineSessions(),
+    DroidSessions(),
     PiSessions(),
     OpenHandsEvents(),
     SweAgentTrajectories(),
@@ -70,6 +72,11 @@ FORMATS: Final[tuple[FileFormat, ...]] = (*KNOWN_FORMATS, Conversations(), Messa
 
 DATABASE_FORMATS: Final[tuple[DatabaseFormat, ...]] = (AgentSessions(), Checkpoints())
 """The forms of SQLite databases, in the order in which they are asked."""
+
+
+def programs_read() -> tuple[str, ...]:
+    """Return the programs whose files are read, each once, in the order of the formats."""
+    return tuple(dict.fromkeys(each.program for each in about_formats().values()))
 
 
 def about_formats() -> dict[str, About]:

@@ -1,16 +1,21 @@
-"""The files that a name stands for: itself, all in a folder, or all that fit a pattern."""
+"""The files that a name stands for: itself, all in a folder, or all that fit a pattern.
+
+In a folder, what a program puts beside its sessions and holds no conversation is passed over.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from glob import glob, has_magic
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Final
 
 from eventstore.domain.credentials import may_be_address
+from eventstore.importers.formats import about_formats
 from eventstore.importers.programs.event_folder import is_event_folder, with_event_folders
 from eventstore.importers.reading.problems import SourceError
 from eventstore.importers.reading.regular_files import fault_of
+from eventstore.importers.reading.session_files import beside
 
 SUFFIXES: Final = (
     *(".json", ".jsonl", ".ndjson", ".log", ".eval", ".traj"),
@@ -46,4 +51,19 @@ def refused_in(given: str | Path) -> Iterator[tuple[Path, SourceError]]:
 
 def _named_files(folder: Path) -> list[Path]:
     found = (each for each in folder.rglob("*") if each.suffix.lower() in SUFFIXES)
-    return sorted(each for each in found if each.is_symlink() or not each.is_dir())
+    files = sorted(each for each in found if each.is_symlink() or not each.is_dir())
+    companions = {*_companions_of(files)}
+    return [each for each in files if each not in companions]
+
+
+def _companions_of(files: Iterable[Path]) -> Iterator[Path]:
+    """Yield what stands beside sessions of programs, by the formats' own patterns."""
+    known = [
+        ({PurePath(place).name for place in each.places}, each.listing.companions)
+        for each in about_formats().values()
+        if each.listing.companions
+    ]
+    for file in files:
+        for names, companions in known:
+            if any(map(file.match, names)):
+                yield from beside(file, companions)

@@ -9,7 +9,7 @@ from typing import Any, TypeGuard
 from eventstore.domain.json_types import JsonObject, JsonValue, is_json_list, is_json_object
 from eventstore.importers.foreign_shapes import foreign_shape, refuse_unread
 from eventstore.importers.messages_in_form import in_form
-from eventstore.importers.programs import cline
+from eventstore.importers.programs import cline, droid
 from eventstore.importers.reading.dialogue import ERROR_TEXT
 from eventstore.importers.reading.file_format import FileContent, Unit
 from eventstore.importers.reading.problems import SourceError
@@ -104,7 +104,7 @@ class Messages:
 
     def looks_like(self, value: object, unit: Unit) -> bool:
         """Return whether a line or an item is a message."""
-        if unit == "file" or cline.is_task_message(value):
+        if unit == "file" or cline.is_task_message(value) or droid.is_record(value):
             return False
         return is_message(value) and foreign_shape(value) is None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -19,7 +19,7 @@ from eventstore.importers.programs.event_folder import EventFolder, is_event_fol
 from eventstore.importers.programs.openhands import OpenHandsEvents
 from eventstore.importers.reading.file_format import FileContent, FileFormat, NumberedValues, Unit
 from eventstore.importers.reading.json_lines import TextFile, decode
-from eventstore.importers.reading.problems import Problem, Problems, SourceError
+from eventstore.importers.reading.problems import NoMessages, Problem, Problems, SourceError
 from eventstore.importers.reading.transcript import Transcript
 from eventstore.importers.traces import eval_archive
 from eventstore.importers.traces.eval_archive import EvalArchive
@@ -62,6 +62,7 @@ class Source:
         else:
             self._format = provider
         self._name = name
+        self._on_value: Callable[[], object] | None = None
         self._problems = Problems()
         self._file: _File
         if is_server:
@@ -89,19 +90,21 @@ class Source:
         """The number of bytes read so far."""
         return self._file.position
 
-    def transcripts(self) -> Iterator[Transcript]:
-        """Yield the conversations of the file, in order.
+    def transcripts(self, on_value: Callable[[], object] | None = None) -> Iterator[Transcript]:
+        """Yield the conversations of the file, in order; call `on_value` after each of its values.
 
         Raises:
             SourceError: the file holds no conversation.
         """
         count = 0
+        self._on_value = on_value
         for transcript in self._transcripts():
             count += 1
             yield transcript
         if not count:
-            first = f"; {self.problems[0]}" if self.problems else ""
-            raise SourceError(f"{self.path} holds no messages{first}; {_REMEDY}")
+            if not self.problems:
+                raise NoMessages(f"{self.path} holds no messages; {_REMEDY}")
+            raise SourceError(f"{self.path} holds no messages; {self.problems[0]}; {_REMEDY}")
 
     def _transcripts(self) -> Iterator[Transcript]:
         file = self._file
@@ -180,7 +183,7 @@ class Source:
     ) -> Iterator[Transcript]:
         whole_folder = isinstance(self._file, EventFolder)
         content = FileContent(
-            values,
+            self._watched(values),
             unit,
             file_stem=self.path.resolve().parent.name if whole_folder else self.path.stem,
             name=self._name,
@@ -195,6 +198,12 @@ class Source:
             if unit == "file" or self._has_messages(transcript):
                 yield transcript
         refuse_unread(content)
+
+    def _watched(self, values: NumberedValues) -> NumberedValues:
+        for value in values:
+            yield value
+            if self._on_value is not None:
+                self._on_value()
 
     def _has_messages(self, transcript: Transcript) -> bool:
         """Return whether a transcript has messages; one without them becomes a problem."""

@@ -1,6 +1,7 @@
 """Which messages of a history are appended together, and when.
 
-1. A batch ends before a user message, as soon as it has so many messages; without one, later.
+1. A batch ends before a user message, as soon as it has so many messages or bytes; without one,
+   later.
 2. No batch is appended before it is sure that the messages are in the provider's form: batches are
    held back until one makes a call.
 """
@@ -23,9 +24,16 @@ BATCH_MESSAGES = 500
 MAX_BATCH_MESSAGES = 5000
 """Messages at most that are appended together when there is no user message."""
 
+BATCH_BYTES = 8 * 1024 * 1024
+MAX_BATCH_BYTES = 32 * 1024 * 1024
+"""Bytes of messages with which a batch is as full as with that many messages."""
+
 MAX_UNJUDGED_MESSAGES = 20_000
 """Messages that are held back at most until a call shows which provider's form they have. Then
 those are judged together, and then the next."""
+
+MAX_UNJUDGED_BYTES = 64 * 1024 * 1024
+"""Bytes of messages that are held back at most."""
 
 
 class ImportSizes(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,7 +41,10 @@ class ImportSizes(msgspec.Struct, frozen=True, kw_only=True):
 
     batch_messages: int = BATCH_MESSAGES
     max_batch_messages: int = MAX_BATCH_MESSAGES
+    batch_bytes: int = BATCH_BYTES
+    max_batch_bytes: int = MAX_BATCH_BYTES
     max_unjudged_messages: int = MAX_UNJUDGED_MESSAGES
+    max_unjudged_bytes: int = MAX_UNJUDGED_BYTES
 
 
 DEFAULT_SIZES = ImportSizes()
@@ -42,17 +53,20 @@ DEFAULT_SIZES = ImportSizes()
 def in_batches(messages: Iterable[HistoryMessage], sizes: ImportSizes) -> Iterator[Batch]:
     """Yield the messages in batches."""
     batch: Batch = []
+    size = 0
     for message in messages:
-        is_full = len(batch) >= sizes.batch_messages
-        if is_full and (len(batch) >= sizes.max_batch_messages or message.is_of_user):
-            yield batch
-            batch = []
+        if len(batch) >= sizes.batch_messages or size >= sizes.batch_bytes:
+            is_over = len(batch) >= sizes.max_batch_messages or size >= sizes.max_batch_bytes
+            if is_over or message.is_of_user:
+                yield batch
+                batch, size = [], 0
         batch.append(message)
+        size += message.size
     if batch:
         yield batch
 
 
-def in_own_form(batches: Iterable[Batch], provider: str, max_unjudged: int) -> Iterator[Batch]:
+def in_own_form(batches: Iterable[Batch], provider: str, sizes: ImportSizes) -> Iterator[Batch]:
     """Yield the batches, each once it is sure that the messages are in the provider's form.
 
     Raises:
@@ -60,18 +74,20 @@ def in_own_form(batches: Iterable[Batch], provider: str, max_unjudged: int) -> I
     """
     has_calls = False
     held: list[Batch] = []
-    unjudged = passed = 0  # messages
+    unjudged = passed = size = 0  # messages, and their bytes
     for batch in batches:
         if has_calls:
             yield batch
             continue
         held.append(batch)
         unjudged += sum(message.given is not msgspec.UNSET for message in batch)
-        if unjudged >= max_unjudged or any(message.makes_calls for message in batch):
+        size += sum(message.size for message in batch)
+        is_full = unjudged >= sizes.max_unjudged_messages or size >= sizes.max_unjudged_bytes
+        if is_full or any(message.makes_calls for message in batch):
             has_calls = _judge(held, provider, passed)
             passed += sum(map(len, held))
             yield from held
-            held, unjudged = [], 0
+            held, unjudged, size = [], 0, 0
     _judge(held, provider, passed)
     yield from held
 

@@ -36,7 +36,8 @@ from eventstore.provider_messages.batches import (
     in_own_form,
 )
 from eventstore.provider_messages.compactions import HistoryPlaces
-from eventstore.provider_messages.history_messages import HistoryMessage, HistoryReader
+from eventstore.provider_messages.history_messages import HistoryReader
+from eventstore.provider_messages.known_elsewhere import Find, known_elsewhere
 from eventstore.provider_messages.new_messages import (
     LastKnown,
     NewEvents,
@@ -45,7 +46,6 @@ from eventstore.provider_messages.new_messages import (
     known_messages,
     last_message_id,
 )
-from eventstore.provider_messages.told_elsewhere import Find, told_elsewhere
 from eventstore.providers.adapter_protocol import ResultTest
 from eventstore.providers.detection import listed
 from eventstore.providers.registry import list_key
@@ -59,7 +59,7 @@ class ImportSource(msgspec.Struct, frozen=True, kw_only=True):
     """What an import knows of its messages besides themselves; see `Conversation.import_messages`.
 
     `times` may grow while the messages are taken. With `find`, messages that another conversation
-    has are copies; see `told_elsewhere`.
+    has are copies; see `known_elsewhere`.
     """
 
     is_error: ResultTest | None = None
@@ -73,20 +73,22 @@ class ImportSource(msgspec.Struct, frozen=True, kw_only=True):
 class Imported(msgspec.Struct):
     """What an import did.
 
-    `added` messages, as so many `events`; `skipped` ones were there already. A message that says
-    nothing is not added. `findings` say what was wrong in those added; their `item` is the
-    message's number, from 0.
+    `added` messages, as so many `events`; `skipped` ones were there already, and `silent` ones gave
+    no event. `calls` were made by the messages, also by those that were there. `findings` say what
+    was wrong in the new ones; their `item` is the message's number, from 0.
     """
 
     added: int = 0
     skipped: int = 0
     events: int = 0
     findings: list[Finding] = []
+    silent: int = 0
+    calls: int = 0
 
     @property
     def messages(self) -> int:
-        """How many messages were read that say something."""
-        return self.added + self.skipped
+        """How many messages were read."""
+        return self.added + self.skipped + self.silent
 
 
 class Import:
@@ -116,7 +118,7 @@ class Import:
         reader = HistoryReader(provider, source.is_error, source.is_rejection, source.error_pattern)
         read = map(reader.read, listed(messages, list_key(provider)))
         batches = in_batches(read, sizes)
-        for batch in in_own_form(batches, provider, sizes.max_unjudged_messages):
+        for batch in in_own_form(batches, provider, sizes):
             self._append(batch)
         return self.done
 
@@ -138,7 +140,9 @@ class Import:
         done, first = self.done, len(self._stems) + known
         done.findings += (msgspec.structs.replace(f, item=first + f.item) for f in new.findings)
         done.skipped += known
-        done.added += sum(map(_says_something, batch[known:]))
+        done.added += new.messages
+        done.silent += len(batch) - known - new.messages
+        done.calls += sum(message.calls for message in batch)
         done.events += len(written)
         self._last = LastKnown(written[-1].version, batch[-1].stem) if written else last
         self._message_id = last_message_id(batch, self._message_id)
@@ -171,7 +175,7 @@ class Import:
         find = self._source.find
         if find is None or not new or new[-1].is_copy:
             return new
-        copied = told_elsewhere(new, self._id, self._session, find)
+        copied = known_elsewhere(new, self._id, self._session, find)
         return [
             msgspec.structs.replace(each, is_copy=True) if each.stem in copied else each
             for each in new
@@ -184,8 +188,3 @@ class Import:
             new.events.insert(0, started)
             new.ids.insert(0, event_id_of(stem_of(b"started", _encode(started)), 0))
             new.times.insert(0, new.times[0])
-
-
-def _says_something(message: HistoryMessage) -> bool:
-    """Return whether a message becomes events."""
-    return bool(message.items) or message.failed is not None

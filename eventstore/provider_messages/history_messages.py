@@ -13,7 +13,7 @@ import msgspec
 from eventstore.append.stored_once import stem_of
 from eventstore.domain.events import ModelResponded
 from eventstore.domain.finish_reasons import why_not_whole
-from eventstore.domain.json_types import is_json_object
+from eventstore.domain.json_types import JsonValue, is_json_object
 from eventstore.domain.jsonable import readable
 from eventstore.domain.messages import Text
 from eventstore.providers.adapter_protocol import ResultTest
@@ -28,7 +28,7 @@ from eventstore.providers.model import (
     ParsedResult,
 )
 from eventstore.providers.native_form import without_restorable_native
-from eventstore.providers.parsing import parse
+from eventstore.providers.parsing import parse_plain
 from eventstore.providers.registry import known_provider
 from eventstore.providers.response_facts import model_responded
 from eventstore.providers.responses import count_of_answers
@@ -53,11 +53,18 @@ class HistoryMessage(msgspec.Struct, frozen=True):
     """The compaction that stands here in place of a message."""
     is_copy: bool = False
     """Whether it happened in another conversation."""
+    size: int = 0
+    """How many bytes it takes as JSON."""
+
+    @property
+    def calls(self) -> int:
+        """How many calls the message makes."""
+        return sum(len(item.calls) for item in self.items if isinstance(item, ParsedMessage))
 
     @property
     def makes_calls(self) -> bool:
         """Whether the message makes a call."""
-        return any(isinstance(item, ParsedMessage) and item.calls for item in self.items)
+        return self.calls > 0
 
     @property
     def is_of_user(self) -> bool:
@@ -111,14 +118,16 @@ class HistoryReader:
             is_whole = why_not_whole(self._provider, reason) is None
             given, form = _encodable_json(_plain(message, is_whole=is_whole))
             is_silent = not is_json_object(message) and says_nothing(message, self._provider, why)
-            heard = [None if is_silent else given]
-            parsed = parse(heard, self._provider, *self._tests, failures=[why])
+            heard = None if is_silent else given
+            parsed = parse_plain(heard, self._provider, *self._tests, failure=why)
             items = [without_restorable_native(item, self._provider) for item in parsed]
             items = items if is_whole else [_with_reason(item, reason) for item in items]
         self._stem = stem_of(self._stem, form)
         if self._error_pattern is not None:
             items = [_judged_by_text(item, self._error_pattern) for item in items]
-        return HistoryMessage(self._stem, items, given, failed, answers, is_copy=is_copy)
+        return HistoryMessage(
+            self._stem, items, given, failed, answers, is_copy=is_copy, size=len(form)
+        )
 
     def _compaction(self, given: ParsedCompaction, *, is_copy: bool) -> HistoryMessage:
         messages = tuple(map(_encodable, given.messages))
@@ -129,10 +138,10 @@ class HistoryReader:
         return HistoryMessage(self._stem, [], compaction=compaction, is_copy=is_copy)
 
 
-def _plain(message: Any, *, is_whole: bool) -> Any:
+def _plain(message: Any, *, is_whole: bool) -> JsonValue:
     """Return a message as JSON; a response that is not whole keeps what says so."""
     if not is_whole and hasattr(message, "model_dump"):
-        return message.model_dump(mode="json", by_alias=True, exclude_none=True)
+        message = message.model_dump(mode="json", by_alias=True, exclude_none=True)
     return plain(message)
 
 
@@ -160,7 +169,7 @@ def _judged_by_text(item: ParsedItem, error_pattern: re.Pattern[str]) -> ParsedI
     return msgspec.structs.replace(item, is_error=bool(error_pattern.search(item.text)))
 
 
-def _encodable_json(message: object) -> tuple[object, bytes]:
+def _encodable_json(message: JsonValue) -> tuple[JsonValue, bytes]:
     """Return a message that can be written as JSON, and that JSON."""
     try:
         return message, _encode(message)

@@ -36,12 +36,16 @@ class LastKnown(msgspec.Struct, frozen=True):
 
 
 class NewEvents(msgspec.Struct):
-    """The events of messages, their ids, and their times at their source."""
+    """The events of messages, their ids, and their times at their source.
+
+    So many `messages` gave an event.
+    """
 
     events: list[Event] = []
     ids: list[bytes] = []
     times: list[int | None] = []
     findings: list[Finding] = []
+    messages: int = 0
 
     def identified(self) -> IdentifiedEvents:
         """Return the events as an append takes them."""
@@ -137,6 +141,7 @@ def events_of_new(
             by_message[number] += places.compacted(message.compaction, len(made.events), provider)
         places.add(len(made.events))
         made.events += by_message[number]
+        made.messages += bool(by_message[number])
         ids = event_ids_of(message.stem, len(by_message[number]))
         made.ids += map(copy_id, ids) if message.is_copy else ids
         made.times += [times[number]] * len(by_message[number])

@@ -39,18 +39,31 @@ def parse(
     name: str,
     is_error: ResultTest | None = None,
     is_rejection: ResultTest | None = None,
-    failures: Sequence[FailedResponse | None] | None = None,
 ) -> list[ParsedItem]:
     """Return the items of messages in a provider's form: dicts, or the SDK's own objects.
 
     `messages` may be a whole request, whose messages are then taken. `is_error` returns whether a
     result, as the provider wrote it, is a failure; by default, the member `is_error` says so, and
     `{"error":"..."}` as its text does, where the provider has no mark for it.
-    `is_rejection` returns whether a person refused the call. `failures` has for each message what
-    `failure_of` says of it, if the caller has asked. No message raises an error.
+    `is_rejection` returns whether a person refused the call. No message raises an error.
     """
-    given = _without_silent(listed(messages, list_key(name)), name, failures)
+    given = _without_silent(listed(messages, list_key(name)), name)
     return _parsed(given, [plain(message) for message in given], name, is_error, is_rejection)[0]
+
+
+def parse_plain(
+    message: JsonValue,
+    name: str,
+    is_error: ResultTest | None = None,
+    is_rejection: ResultTest | None = None,
+    failure: FailedResponse | None = None,
+) -> list[ParsedItem]:
+    """Return the items of one message, which is plain JSON already; see `parse` and `plain`.
+
+    `failure` is what `failure_of` says of it.
+    """
+    taken: list[Any] = [None if says_nothing(message, name, failure) else message]
+    return _parsed(taken, taken, name, is_error, is_rejection)[0]
 
 
 def parse_own(

@@ -9,7 +9,7 @@ import msgspec
 
 from eventstore.domain.json_types import JsonObject, JsonValue, is_json_list, is_json_object
 from eventstore.domain.jsonable import readable
-from eventstore.domain.nesting import MAX_LEVELS, nests_too_deeply, too_deep
+from eventstore.domain.nesting import MAX_LEVELS, nests_too_deeply, too_deep, value_nests_too_deeply
 from eventstore.providers.call_arguments import raw_text
 from eventstore.providers.json_values import copy
 
@@ -52,7 +52,7 @@ def plain_event(event: object) -> JsonObject:
 def is_json(value: object) -> TypeGuard[JsonValue]:
     """Return whether messages are JSON as they are, or by msgspec's encoding, and not too deep."""
     try:
-        return not nests_too_deeply(_encode(value), _MESSAGE_LEVELS)
+        return not value_nests_too_deeply(value, _encode(value), _MESSAGE_LEVELS)
     except (TypeError, ValueError, RecursionError):
         return False
 

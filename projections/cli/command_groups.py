@@ -26,6 +26,7 @@ from projections.cli.commands.retain import retain
 from projections.cli.commands.seal import prove, seal, seal_key
 from projections.cli.commands.search import search
 from projections.cli.commands.serve import serve
+from projections.cli.commands.sessions import sessions
 from projections.cli.commands.settle import doubts, settle
 from projections.cli.commands.show import prompt, show, stats, tools
 from projections.cli.commands.verify import verify
@@ -62,6 +63,11 @@ GROUPS = {
         ),
     ),
     "Look": (
+        Listed(
+            sessions,
+            "what coding agents have left on this machine",
+            "toolledger sessions --since 7d",
+        ),
         Listed(
             show,
             "conversations, or the events of one",

@@ -55,6 +55,21 @@ ConversationId = Annotated[str, typer.Argument(metavar="ID", help="A conversatio
 AnyConversationId = Annotated[
     str | None, typer.Argument(metavar="[ID]", help="A conversation's id; without it, all.")
 ]
+ReadId = Annotated[
+    str,
+    typer.Argument(
+        metavar="ID",
+        help="A conversation's id, or a session that is imported first: PROGRAM:ID, latest.",
+    ),
+]
+AnyReadId = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[ID]",
+        help="A conversation's id, or a session that is imported first: PROGRAM:ID, latest; "
+        "without it, all.",
+    ),
+]
 Provider = Annotated[
     str,
     typer.Option("--provider", help=f"The provider: {', '.join(sorted(PROVIDERS))}."),

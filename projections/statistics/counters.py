@@ -302,7 +302,7 @@ class LiveCall(CallState, gc=False, kw_only=True):
 
 
 class Uncounted(dict[str, ToolCounter]):
-    """Counters of tools that nobody reads: those of the steps that happened elsewhere."""
+    """Counters of tools that are never read: those of the steps that happened elsewhere."""
 
     def __missing__(self, name: str) -> ToolCounter:
         counter = self[name] = ToolCounter(name_only=FunctionCall(name, None))

@@ -533,9 +533,9 @@ def test_an_import_reports_and_can_be_repeated(run: Command) -> None:
     """The second import adds nothing."""
     path = messages(run.folder / "chat.jsonl", 10)
     first = run.here("import", path, "--url", run.url).stdout
-    assert re.search(r"chat\.jsonl\s+1\s+30\s+0\s+40\s+0", first)
+    assert re.search(r"chat\.jsonl\s+1\s+10\s+30\s+0\s+40\s+0", first)
     second = run.json("import", path, "--url", run.url)
-    assert [(r["conversations"], r["skipped"]) for r in second] == [(1, 30)]
+    assert [(r["conversations"], r["skipped"], r["calls"]) for r in second] == [(1, 30, 10)]
     assert second[0]["added"] == 0
     (listed,) = run.lines("show", "--url", run.url)
     assert (listed["conversation_id"], listed["version"], listed["calls"]) == ("chat", 40, 10)
@@ -707,10 +707,48 @@ def test_two_imports_at_once_double_nothing(run: Command) -> None:
 def test_a_long_import_shows_that_it_goes_on(run: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a terminal, progress goes to stderr as lines, so stdout stays clean."""
     path = messages(run.folder / "long.jsonl", 2000)
-    monkeypatch.setattr("projections.cli.commands.import_.PROGRESS_SECONDS", 0)
+    monkeypatch.setattr("projections.cli.import_progress.PROGRESS_SECONDS", 0)
     done = run.here("import", path, "--url", run.url, "--json")
-    assert re.search(r"long\.jsonl: [\d,]+ messages, \d+% read", done.stderr)
-    json.loads(done.stdout)
+    lines = done.stderr.splitlines()
+    progress = re.compile(
+        r".*long\.jsonl: 0\.\d of 0\.\d MB read; 0 of 1 files, ([\d,]+) messages, ([\d,]+) calls"
+    )
+    counts = [tuple(map(_number, progress.fullmatch(line).groups())) for line in lines]
+    assert counts == sorted(counts)
+    assert counts[0] == (0, 0)
+    assert counts[-1][0] > counts[-1][1] > 1000  # before the end
+    (report,) = json.loads(done.stdout)
+    assert (report["added"], report["calls"]) == (6000, 2000)
+
+
+def test_a_terminal_shows_how_far_an_import_is(run: Command) -> None:
+    """A bar shows the bytes of each file, and one those of all, with messages and calls."""
+    paths = [messages(run.folder / f"long{number}.jsonl", 1000) for number in (1, 2)]
+    environment = {**run.environment, "COLUMNS": "160", "TERM": "xterm"}
+    command = [sys.executable, "-W", "error", "-m", "projections.cli", "import"]
+    command += [*map(str, paths), "--url", run.url, "--jobs", "1"]
+    ours, theirs = os.openpty()
+    with subprocess.Popen(command, stdout=theirs, stderr=theirs, env=environment) as process:
+        os.close(theirs)
+        shown = b"".join(iter(lambda: _read(ours), b"")).decode()
+    os.close(ours)
+    assert process.returncode == 0
+    shown = re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", shown)  # colours, and moves of the cursor
+    assert re.search(r"long1\.jsonl .*/[\d.]+ kB", shown)
+    assert re.search(r"all files .*1 of 2 files, 3,000 messages, 1,000 calls", shown)
+    assert re.search(r"long2\.jsonl.* 1 +1,000 +3,000 +0 +4,000 +0", shown)
+
+
+def _read(terminal: int) -> bytes:
+    """Return what a program has shown; nothing once it has ended."""
+    try:
+        return os.read(terminal, 65_536)
+    except OSError:
+        return b""
+
+
+def _number(text: str) -> int:
+    return int(text.replace(",", ""))
 
 
 @pytest.mark.parametrize("terminal", [True, False])
@@ -719,7 +757,7 @@ def test_progress_shows_the_name_of_a_file_without_control_codes(
 ) -> None:
     """A name may hold what sets the title of a terminal."""
     path = messages(run.folder / "a\x1b]0;x\x07.jsonl", 2000)
-    monkeypatch.setattr("projections.cli.commands.import_.PROGRESS_SECONDS", 0)
+    monkeypatch.setattr("projections.cli.import_progress.PROGRESS_SECONDS", 0)
     done = run.here("import", path, "--url", run.url, terminal=terminal)
     assert "a\\x1b]0;x\\x07.jsonl" in done.stderr
     assert "\x1b]" not in done.stderr
@@ -815,6 +853,25 @@ def test_conversations_are_listed_with_their_calls(run: Command, store: EventSto
     ]
     assert re.fullmatch(r"chat +10 .* +3 +0 +1 +0 +waiting", chat)
     assert other.endswith("under way")
+
+
+def test_the_list_counts_failures_as_the_statistics_do(run: Command) -> None:
+    """A completed call whose result says an error stands in a column of its own."""
+    asked = {"id": "a", "type": "function", "function": {"name": "find", "arguments": "{}"}}
+    said = [
+        {"role": "user", "content": "Find it."},
+        {"role": "assistant", "tool_calls": [asked]},
+        {"role": "tool", "tool_call_id": "a", "content": "no such lamp\nexited with code 2"},
+    ]
+    path = run.folder / "lamp.json"
+    path.write_text(json.dumps(said))
+    run.here("import", path, "--url", run.url)
+    head, line = run.here("show", "--url", run.url).stdout.splitlines()
+    assert "  failed  said an error  open  " in head
+    assert re.fullmatch(r"lamp +4 .* +1 +0 +1 +0 +0 +under way", line)
+    assert "0 failed" in run.here("stats", "--url", run.url).stdout
+    failure = run.here("why", "lamp", "--url", run.url).stdout.splitlines()[3]
+    assert failure == "failure    version 4, find, answered with an error: no such lamp"
 
 
 def test_stats_of_an_import_do_not_count_attempts(run: Command) -> None:
@@ -967,6 +1024,26 @@ def test_stats_and_show_tell_the_usage(run: Command, store: EventStore) -> None:
     assert "tokens" in listed
     assert "1,200" in listed
     assert "gpt-5: 1,200 tokens" in run.here("show", "chat", "--url", run.url).stdout
+
+
+def test_stats_count_what_was_copied_once(run: Command, store: EventStore) -> None:
+    """One conversation by itself shows everything; tables say what the log does."""
+    chat = store.conversation("chat")
+    chat.append(ModelResponded("openai", "gpt-5", "r1", "stop", Usage(1_000, 200)))
+    before = run.json("stats", "--url", run.url)
+    run.here("fork", "chat", "copy", "--at", str(chat.version), "--url", run.url)
+    found = run.json("stats", "--url", run.url)
+    assert (found["overall"], found["usage"]) == (before["overall"], before["usage"])
+    assert found["copied_calls"] == before["overall"]["calls"] == 3
+    alone = run.json("stats", "copy", "--url", run.url)
+    assert (alone["overall"]["calls"], alone["copied_calls"]) == (3, 0)
+    assert alone["usage"]["overall"]["responses"] == 1
+    tables = f"sqlite:///{run.folder}/tables.db"
+    for more in ((), ("--rebuild",)):
+        kept = run.json("stats", "--tables", tables, *more, "--url", run.url)
+        assert (kept["usage"], kept["copied_calls"]) == (found["usage"], 3)
+        counts = ("calls", "open", "attempts", "failures", "completions", "terminal_failures")
+        assert [kept["overall"][of] for of in counts] == [found["overall"][of] for of in counts]
 
 
 def test_stats_prices_the_usage(run: Command, store: EventStore) -> None:

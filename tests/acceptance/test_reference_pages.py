@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import eventstore
 import projections
 from eventstore import engines, errors, importers, providers
 from eventstore.domain.events import EVENT_CLASSES
+from eventstore.importers.formats import about_formats
 from eventstore.providers import server_rules
 from eventstore.providers.models import FACTS
 from eventstore.providers.registry import PROVIDERS, rule_book
@@ -20,6 +22,7 @@ REFERENCE = Path(__file__).resolve().parents[2] / "docs" / "reference"
 sys.path.insert(0, str(REFERENCE))
 
 from evidence import REPORTS  # type: ignore[import-not-found]  # noqa: E402
+from formats_page import PAGE, formats_page  # type: ignore[import-not-found]  # noqa: E402
 from made_pages import PAGES  # type: ignore[import-not-found]  # noqa: E402
 from site_checks import (  # type: ignore[import-not-found]  # noqa: E402
     loaded_from_elsewhere,
@@ -82,6 +85,21 @@ def test_every_command_has_its_help() -> None:
     for commands in GROUPS.values():
         for listed in commands:
             assert f"\n### {listed.name}\n\n```text\nUsage: toolledger {listed.name} " in page
+
+
+def test_the_page_of_formats_is_that_of_the_readers() -> None:
+    """If this fails, run `python docs/reference/formats_page.py`."""
+    assert PAGE.read_text("utf-8") == formats_page()
+
+
+@pytest.mark.parametrize("name", [*about_formats()])
+def test_a_format_says_what_is_lost_of_its_files(name: str) -> None:
+    """And a version that was tried where it has a date."""
+    about = about_formats()[name]
+    assert all((about.program, about.files, about.failures, about.times, about.lost))
+    assert not {each for each in (about.kept, about.lost) if each != each.strip().rstrip(".")}
+    assert re.fullmatch(r"(\d{4}-\d\d-\d\d)?", about.on)
+    assert about.tried or not about.on
 
 
 def test_a_public_name_without_an_anchor_is_found() -> None:

@@ -48,7 +48,9 @@ NOT_RENDERED = frozenset({"every-member"})
 """Conversations whose events make no sense together."""
 
 
-LATER_NUMBERS = frozenset({"not_applicable", "pauses", "settlements", "settlements_by_outcome"})
+LATER_NUMBERS = frozenset(
+    {"copied_calls", "not_applicable", "pauses", "settlements", "settlements_by_outcome"}
+)
 """Numbers that the statistics have since after the first golden log: 0, or none, for its calls."""
 
 

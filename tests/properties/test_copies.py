@@ -36,7 +36,7 @@ def forked(store: EventStore, plan: list[tuple[int, int]]) -> list[str]:
 
 @settings(max_examples=examples(60))
 @given(walk=moves, plan=forks)
-def test_what_only_copies_adds_nothing(walk: list[Any], plan: list[tuple[int, int]]) -> None:
+def test_forks_alone_add_nothing(walk: list[Any], plan: list[tuple[int, int]]) -> None:
     """All numbers are those of the conversations that were forked."""
     clock = FrozenClock()
     with EventStore.open("sqlite://", clock=clock) as store:
@@ -58,7 +58,7 @@ def test_what_only_copies_adds_nothing(walk: list[Any], plan: list[tuple[int, in
 
 @settings(max_examples=examples(60))
 @given(walk=moves, plan=forks, more=moves)
-def test_what_happens_in_a_fork_is_counted(
+def test_the_own_events_of_forks_are_counted(
     walk: list[Any], plan: list[tuple[int, int]], more: list[Any]
 ) -> None:
     """Each event that is no copy counts once, of new calls and of copied ones."""

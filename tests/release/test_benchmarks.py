@@ -13,7 +13,7 @@ from support import unmeasured
 from support.tiers import LONG
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"
-SHARED = {"bare", "framework_runs", "logs", "measure", "slow_disk"}
+SHARED = {"bare", "framework_runs", "logs", "measure", "session_logs", "slow_disk"}
 TINY = {
     "append": ["--calls", "3", "--rounds", "2"],
     "batch": ["--events", "30", "--rounds", "2"],
@@ -21,6 +21,7 @@ TINY = {
     "fingerprint": ["--calls", "10", "--rounds", "2"],
     "imports": ["--rounds", "1"],
     "integrations": ["--calls", "2", "--rounds", "2"],
+    "long_logs": ["--megabytes", "1", "--rounds", "1"],
     "opening": ["--events", "2000", "--rounds", "1"],
     "prefix": ["--conversations", "1"],
     "projector": ["--events", "2000", "--rounds", "1"],

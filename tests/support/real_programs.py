@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-
 from support.scripted_model import SUB_AGENT_TASK, Step, scripted_model
 
 PROMPT = "Do the work"
@@ -131,7 +130,18 @@ PROGRAMS: dict[str, Program] = {
         runner=("run_shell_command", "command"),
         more={"description": "a", "is_background": False},
         read=("read_file", "file_path"),
-        sessions=".qwen/projects/*/chats/*.jsonl",
+        agent=(
+            "agent",
+            {
+                "description": "count files",
+                "prompt": SUB_AGENT_TASK,
+                "subagent_type": "general-purpose",
+                "run_in_background": False,
+            },
+        ),
+        sessions=".qwen/projects/*/*/**/*.jsonl",
+        completed=3,
+        conversations=2,
     ),
     "gemini-cli": Program(
         packages=("@google/gemini-cli@0.61.0",),
@@ -185,6 +195,44 @@ PROGRAMS: dict[str, Program] = {
         more={"description": "a"},
         read=("read", "filePath"),
         sessions="export.json",
+    ),
+    "claude-code": Program(
+        packages=("@anthropic-ai/claude-code@2.1.332",),
+        command=(
+            *("{bin}/claude", "--dangerously-skip-permissions", "--model", "claude-sonnet-4-5"),
+            *("-p", PROMPT),
+        ),
+        environment={
+            "IS_SANDBOX": "1",
+            "ANTHROPIC_API_KEY": "x",
+            "ANTHROPIC_BASE_URL": "{address}",
+            "DISABLE_AUTOUPDATER": "1",
+            "DISABLE_TELEMETRY": "1",
+            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        },
+        runner=("Bash", "command"),
+        more={"description": "a"},
+        read=("Read", "file_path"),
+        sessions=".claude/projects/*/*.jsonl",
+    ),
+    "codex": Program(
+        packages=("@openai/codex@0.171.0",),
+        command=(
+            *("{bin}/codex", "exec", "--skip-git-repo-check"),
+            *("--dangerously-bypass-approvals-and-sandbox", PROMPT),
+        ),
+        environment={"FAKE_KEY": "x"},
+        settings={
+            ".codex/config.toml": (
+                'model = "fake-model"\nmodel_provider = "fake"\n'
+                "check_for_update_on_startup = false\n[analytics]\nenabled = false\n"
+                '[model_providers.fake]\nname = "fake"\nbase_url = "{address}/v1"\n'
+                'env_key = "FAKE_KEY"\nwire_api = "responses"\n'
+            )
+        },
+        runner=("exec_command", "cmd"),
+        read=("view_image", "path"),
+        sessions=".codex/sessions/*/*/*/rollout-*.jsonl",
     ),
     "copilot-cli": Program(
         packages=("@github/copilot@1.0.102",),

@@ -161,22 +161,22 @@ class _Model(BaseHTTPRequestHandler):
         )
         end = {"stop_reason": "tool_use" if step.calls else "end_turn", "stop_sequence": None}
         usage = {"input_tokens": 100, "output_tokens": 20}
-        message = {"id": f"msg_{turn}", "type": "message", "role": "assistant", "usage": usage}
-        message |= {"model": "fake-model", "content": blocks, **end}
+        message: dict[str, Any] = {"id": f"msg_{turn}", "type": "message", "role": "assistant"}
+        message |= {"model": "fake-model", "content": blocks, "usage": usage, **end}
         if not body.get("stream"):
             self._send(message)
             return
         begun = message | {"content": [], "stop_reason": None}
         events: list[dict[str, Any]] = [{"type": "message_start", "message": begun}]
         for number, block in enumerate(blocks):
-            empty = block | ({"text": ""} if block["type"] == "text" else {"input": {}})
-            delta = (
-                {"type": "text_delta", "text": block["text"]}
-                if block["type"] == "text"
-                else {"type": "input_json_delta", "partial_json": json.dumps(block["input"])}
-            )
+            if block["type"] == "text":
+                empty: dict[str, Any] = {"text": ""}
+                delta = {"type": "text_delta", "text": block["text"]}
+            else:
+                empty = {"input": {}}
+                delta = {"type": "input_json_delta", "partial_json": json.dumps(block["input"])}
             events += (
-                {"type": "content_block_start", "index": number, "content_block": empty},
+                {"type": "content_block_start", "index": number, "content_block": block | empty},
                 {"type": "content_block_delta", "index": number, "delta": delta},
                 {"type": "content_block_stop", "index": number},
             )

@@ -102,6 +102,7 @@ FACES = {
 """Modules of which the read side takes the names in `__all__`."""
 SHARED = {
     "eventstore.domain.anchors",
+    "eventstore.domain.copies",
     "eventstore.domain.covered",
     "eventstore.domain.credentials",
     "eventstore.domain.equal_calls",

@@ -20,6 +20,8 @@ import msgspec
 import pytest
 from support.tiers import rounds
 
+from eventstore.importers.formats import about_formats
+
 ROOT = Path(__file__).parents[2]
 FILES = sorted(
     path
@@ -88,6 +90,13 @@ def uses() -> Iterator[Use]:
             )
             for pattern in patterns_in(getattr(module, own)):
                 yield Use(f"{place}: {own}", pattern, methods or frozenset({"search"}))
+
+
+def of_listings() -> Iterator[Use]:
+    """Yield the expressions by which formats list sessions."""
+    for name, about in about_formats().items():
+        for text in (about.listing.call, about.listing.id, about.listing.parent):
+            yield from of_text(f"listing of {name}: {text[:20]}", text)
 
 
 def of_text(place: str, text: Any) -> Iterator[Use]:
@@ -259,7 +268,7 @@ def growth(use: Use, begin: str, repeated: str) -> float:
     return worst
 
 
-USES = list(uses())
+USES = [*uses(), *of_listings()]
 
 
 def test_expressions_are_found() -> None:

@@ -101,7 +101,7 @@ def test_a_copy_of_a_copy_names_its_own_origin(chat: Conversation) -> None:
 
 
 def test_all_of_a_fork_is_marked_but_what_names_its_origin(chat: Conversation) -> None:
-    """What was copied, and what closes its calls; then the copy has events of its own."""
+    """Copied events are, and those that close calls; later ones are the copy's own."""
     copy = chat.fork(at=chat.version, to="copy")
     forked = copy.version
     copy.add_message("user", "And now?")

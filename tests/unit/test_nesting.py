@@ -9,6 +9,8 @@ from typing import Any, get_args
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from eventstore import (
@@ -23,6 +25,7 @@ from eventstore import (
     UnencodableEvent,
     UnhashableArguments,
 )
+from eventstore.domain.nesting import nests_too_deeply, too_deep, value_nests_too_deeply
 from eventstore.providers import ProviderName
 from eventstore.providers.streaming import streamed_response
 from eventstore.storage.interface import Append
@@ -230,3 +233,21 @@ def test_deep_values_of_an_older_version_are_read_as_text(store: EventStore, lev
     assert [each.fingerprint for each in recorded if each.call_id] == [f"x1:{mark.hex()}"] * 3
     render_all(recorded)
     assert not list(store.verify())
+
+
+json_values = st.recursive(
+    st.none() | st.integers() | st.text('"\\[]{}a'),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text('"\\[]{}a'), inner),
+    max_leaves=60,
+)
+
+
+@given(json_values, st.integers(0, 8), st.booleans())
+def test_every_measure_of_levels_is_the_same(value: Any, levels: int, is_long: bool) -> None:
+    """The text, and both together, tell as much as the value, whatever brackets its texts have."""
+    if is_long:
+        value = [value, '"[{' * 400]
+    encoded = msgspec.json.encode(value)
+    is_deep = too_deep(value, levels) is not None
+    assert nests_too_deeply(encoded, levels) is is_deep
+    assert value_nests_too_deeply(value, encoded, levels) is is_deep

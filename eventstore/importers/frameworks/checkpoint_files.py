@@ -23,9 +23,10 @@ class Checkpoints:
     about = About(
         program="LangGraph",
         files="checkpoints in SQLite, or in PostgreSQL",
-        failures="marked; errors of tasks",
-        kept="results that tasks wrote after the last checkpoint; what is interrupted waits",
-        lost="messages that were removed from the state; pickled states",
+        failures="marked, errors of tasks",
+        kept="subgraphs, threads, what tasks wrote after the last checkpoint; what is interrupted "
+        "waits",
+        lost="removed messages, other channels of the state, pickled checkpoints",
         tried="1.2.24",
         on="2026-11-28",
     )

@@ -33,6 +33,8 @@ class AgentRuns:
         files="saved runs, and answers of OpenAI Responses",
         failures="text",
         times="of answers",
+        kept="items of Responses as they were",
+        lost="usage, guardrails, traces",
     )
 
     def looks_like(self, value: object, unit: Unit) -> bool:

@@ -23,6 +23,8 @@ class AgentSessions:
         program="openai-agents",
         files="SQLite sessions",
         failures="text",
+        kept="items of Responses as they were",
+        lost="usage",
     )
 
     def looks_like(self, tables: Tables) -> bool:

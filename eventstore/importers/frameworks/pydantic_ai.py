@@ -52,8 +52,8 @@ class PydanticMessages:
         program="pydantic-ai",
         files="message JSON",
         failures="marked",
-        kept="denied calls as rejections; calls of a response that was cut off as not run",
-        lost="what ran at the provider",
+        kept="requests to try again, denials as rejections, calls of a response that was cut off",
+        lost="thinking, usage, what ran at the provider",
         tried="2.68.0",
         on="2026-11-28",
     )

@@ -33,6 +33,9 @@ class AtifTrajectories:
         files="`trajectory.json`",
         failures="text",
         times="where the file has them",
+        kept="embedded sub-agents, parts that continue",
+        lost="reasoning, metrics, logprobs",
+        tried="1.8",
     )
 
     def looks_like(self, value: object, unit: Unit) -> bool:
@@ -57,7 +60,11 @@ def _transcripts(content: FileContent, value: JsonObject, name: str) -> Iterator
     dialogue = Dialogue()
     callers: dict[str, str] = {}
     for step in objects(value, "steps"):
-        _add_step(dialogue, step)
+        if step.get("is_copied_context") is True and dialogue.copied == len(dialogue):
+            _add_step(dialogue, step)
+            dialogue.copied = len(dialogue)
+        else:
+            _add_step(dialogue, step)
         for result in objects(member(step, "observation"), "results"):
             for reference in objects(result, "subagent_trajectory_ref"):
                 callers[text(reference, "trajectory_id")] = text(result, "source_call_id")

@@ -14,14 +14,16 @@ from typing import TypeGuard
 
 import msgspec
 
+from eventstore.domain.fingerprint import content_id
 from eventstore.domain.finish_reasons import ending_of
 from eventstore.domain.json_types import JsonObject, is_json_list, is_json_object
 from eventstore.importers.programs.claude_code_paths import SessionPath, place_of, told_on
 from eventstore.importers.programs.qwen_code import is_record as is_record_of_qwen
-from eventstore.importers.reading.about import About
+from eventstore.importers.reading.about import About, Listing
 from eventstore.importers.reading.file_format import FileContent, Unit
 from eventstore.importers.reading.json_lines import decode
 from eventstore.importers.reading.json_members import text
+from eventstore.importers.reading.kept_items import KeptItems
 from eventstore.importers.reading.problems import Problems
 from eventstore.importers.reading.regular_files import fault_of
 from eventstore.importers.reading.times import time_of
@@ -29,6 +31,9 @@ from eventstore.importers.reading.transcript import Transcript
 from eventstore.providers.model import CopiedMessage
 
 _MAX_META_BYTES = 1024 * 1024
+
+_KEPT_REQUESTS = ("api-request", "api-request-blob", "api-request-shape")
+"""Parts of requests to the model, whose messages stand in the session, too."""
 
 _canonical = msgspec.json.Encoder(order="deterministic").encode
 
@@ -52,7 +57,27 @@ class SessionLogs:
         program="Claude Code",
         files="session logs, `.jsonl`",
         failures="marked",
-        places=("~/.claude/projects/*/*.jsonl",),
+        places=("$CLAUDE_CONFIG_DIR/projects/*/*.jsonl", "~/.claude/projects/*/*.jsonl"),
+        listing=Listing(
+            call=r'"type": ?"tool_use"(?:, ?"id": ?"([^"\\]{1,200})")?',
+            parent=r'\A\{"parentUuid": ?null, ?"isSidechain": ?true,.*?'
+            r'"sessionId": ?"([^"\\]{1,200})"',
+            sub_agents=(
+                "{id}/subagents/agent-*.jsonl",
+                "{id}/subagents/workflows/*/agent-*.jsonl",
+            ),
+            companions=(
+                "{id}.meta.json",
+                "{id}/tool-results/*",
+                "{id}/workflows/*.json",
+                "{id}/subagents/workflows/*/journal.jsonl",
+                "sessions-index.json",
+            ),
+        ),
+        kept="thinking, images, compactions, abandoned branches, sub-agents under their call",
+        lost="token counts, models, hooks, titles, snapshots of files",
+        tried="2.1.332",
+        on="2026-11-28",
     )
 
     def looks_like(self, value: object, unit: Unit) -> bool:
@@ -74,9 +99,9 @@ class _Chain:
         self.parent = parent
         self.agent = agent
         self.sessions: list[str] = []
-        self.messages: list[JsonObject] = []
+        self.messages: KeptItems[JsonObject] = KeptItems(may_wait=_is_of_user)
         self.times: list[int | None] = []
-        self.blocks: dict[str, set[bytes]] = {}  # message id to its content blocks so far
+        self.blocks: dict[str, set[bytes]] = {}  # message id to digests of its blocks so far
         self.side_chains = 0
         self.path = SessionPath()
         self.copied = 0
@@ -196,7 +221,8 @@ class SessionLog:
                 self._by_record[uuid] = chain
                 chain.path.add(record, None)
             if not _is_bookkeeping(record):
-                self._problems.add(f"a {record['type']} record, whose message is not known", line)
+                kind = record["type"]
+                self._problems.add(f"a record of type {kind}, whose message is not known", line)
             return
         if not isinstance(uuid, str):
             self._problems.add("a record without a uuid, from another stream", line)
@@ -278,7 +304,14 @@ def _cut_off(message: JsonObject) -> JsonObject:
 
 def _is_bookkeeping(value: object) -> bool:
     """Return whether a record is the program's own: titles, modes, snapshots, progress."""
-    return is_json_object(value) and isinstance(value.get("type"), str) and "message" not in value
+    if not is_json_object(value) or not isinstance(value.get("type"), str):
+        return False
+    return "message" not in value or value["type"] in _KEPT_REQUESTS
+
+
+def _is_of_user(message: JsonObject) -> bool:
+    """Return whether a message is written once: one of the model may be written again, longer."""
+    return bool(message["role"] == "user")
 
 
 def _text(record: JsonObject, key: str) -> str:
@@ -288,9 +321,10 @@ def _text(record: JsonObject, key: str) -> str:
 
 def _canonical_key(block: object) -> bytes:
     try:
-        return _canonical(block)
+        form = _canonical(block)
     except (TypeError, ValueError, RecursionError):
-        return repr(block).encode("utf-8", "backslashreplace")
+        form = repr(block).encode("utf-8", "backslashreplace")
+    return content_id(form)
 
 
 class _AgentCall(msgspec.Struct, frozen=True):

@@ -21,6 +21,7 @@ import msgspec
 from eventstore.domain.json_types import JsonObject, JsonValue, is_json_list, is_json_object
 from eventstore.importers.reading.dialogue import spoken
 from eventstore.importers.reading.json_members import member, text
+from eventstore.importers.reading.kept_items import KeptItems
 from eventstore.providers.model import ParsedCompaction
 
 
@@ -168,23 +169,36 @@ def place_of(each: int | Boundary) -> int:
 
 
 def told_on(
-    path: Sequence[int | Boundary], messages: Sequence[JsonObject], times: Sequence[int | None]
-) -> tuple[list[JsonObject | ParsedCompaction], list[int | None]]:
+    path: Sequence[int | Boundary], messages: KeptItems[JsonObject], times: Sequence[int | None]
+) -> tuple[SaidOnPath, list[int | None]]:
     """Return what is told on a path, and when: its messages, with its compactions among them."""
-    told: list[JsonObject | ParsedCompaction] = []
+    told: list[int | ParsedCompaction] = []
     told_at: list[int | None] = []
     numbers: dict[int, int] = {}  # of messages, by their places
     for each in path:
         if isinstance(each, int):
             numbers[each] = len(told)
-            told.append(messages[each])
+            told.append(each)
             told_at.append(times[each])
         else:
             summary = [messages[place] for place in each.summary]
             compactions = [*_compactions(each, summary, numbers, len(told))]
             told += compactions
             told_at += [times[each.summary[0]]] * len(compactions)
-    return told, told_at
+    return SaidOnPath(told, messages), told_at
+
+
+class SaidOnPath(msgspec.Struct):
+    """What is told on a path; `told` has the places of the messages, which may wait in a file."""
+
+    told: list[int | ParsedCompaction]
+    messages: KeptItems[JsonObject]
+
+    def __len__(self) -> int:
+        return len(self.told)
+
+    def __iter__(self) -> Iterator[JsonObject | ParsedCompaction]:
+        return (self.messages[each] if isinstance(each, int) else each for each in self.told)
 
 
 def _compactions(

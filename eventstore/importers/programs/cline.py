@@ -1,7 +1,8 @@
 """Sessions of Cline and of what grew out of it (Roo Code, Kilo Code), in Anthropic's blocks.
 
 In editors a task is the list `TASK/api_conversation_history.json`. With some providers its results
-are blocks, with others texts of the next message: `[TOOL …] Result:`. The command line keeps
+are blocks, with others texts of the next message: `[TOOL …] Result:`. Older versions let the model
+write its calls as XML in its words; those are known by their results. The command line keeps
 `SESSION.messages.json`, a document, where one result is a list with a `success` for each part.
 """
 
@@ -12,10 +13,17 @@ from collections.abc import Iterable, Iterator
 from typing import Final, TypeGuard
 
 from eventstore.domain.json_types import JsonObject, JsonValue, is_json_object
-from eventstore.importers.reading.about import About
+from eventstore.importers.reading.about import About, Listing
 from eventstore.importers.reading.dialogue import Dialogue, call_of
 from eventstore.importers.reading.file_format import FileContent, Unit
-from eventstore.importers.reading.json_members import items, member, objects, text, text_of
+from eventstore.importers.reading.json_members import (
+    items,
+    member,
+    objects,
+    parts_as_text,
+    text,
+    text_of,
+)
 from eventstore.importers.reading.times import time_of
 from eventstore.importers.reading.transcript import Transcript
 from eventstore.providers.model import ParsedCall
@@ -28,6 +36,8 @@ _FAILED: Final = re.compile(
     r"|Exit code: (?!0\b)\d|Command executed[^\n]*\bexit code (?!0\b)\d)"
 )
 """How the text of a result of the editors' form begins where the call failed."""
+
+_TAG: Final = re.compile(r"<(\w{1,100})>")
 
 _DENIED: Final = re.compile(r"\A\s*(?:The user denied this operation|\{\"status\":\s*\"denied\")")
 
@@ -46,6 +56,9 @@ _PLACES: Final = (
 )
 
 
+_LISTING: Final = Listing(call=r'"type":\s{0,9}"tool_use",\s{0,99}"id":\s{0,9}"([^"\\]{1,200})"')
+
+
 class ClineTasks:
     """The file format of the editors: a list of messages."""
 
@@ -55,7 +68,8 @@ class ClineTasks:
         files="tasks of the editors, `api_conversation_history.json`",
         failures="marked, text",
         places=_PLACES,
-        lost="thinking, calls that stand as XML in the text",
+        listing=_LISTING,
+        lost="thinking; calls that stand as XML in the text and have no result",
         tried="2026-04",
         on="2026-11-28",
     )
@@ -87,6 +101,7 @@ class ClineSessions:
         files="sessions, `.messages.json`",
         failures="marked",
         places=("~/.cline/data/sessions/*/*.messages.json",),
+        listing=_LISTING,
         lost="thinking",
         tried="3.0.65",
         on="2026-11-28",
@@ -129,12 +144,15 @@ def _dialogue_of(messages: Iterable[JsonObject], system: str = "") -> Dialogue:
     dialogue = Dialogue()
     dialogue.say("system", system)
     waiting: list[ParsedCall] = []  # calls of the message before, in their order
-    for message in messages:
+    given = [*messages]
+    for number, (message, following) in enumerate(zip(given, [*given[1:], {}], strict=True)):
         time = time_of(message.get("ts"))
         blocks = _blocks(message)
         if message.get("role") == "assistant":
+            said = _texts(blocks)
             waiting = [_call(block) for block in blocks if block.get("type") == "tool_use"]
-            dialogue.reply(_texts(blocks), waiting, time)
+            waiting = waiting or [*_written_calls(said, _blocks(following), number)]
+            dialogue.reply(said, waiting, time)
         else:
             _add_user(dialogue, blocks, waiting, time)
             waiting = []
@@ -148,12 +166,33 @@ def _blocks(message: JsonObject) -> list[JsonObject]:
     return objects(message, "content")
 
 
-def _texts(blocks: Iterable[JsonObject]) -> JsonValue:
-    return [block for block in blocks if block.get("type") in ("text", "image", "file")]
+def _texts(blocks: Iterable[JsonObject]) -> str:
+    return parts_as_text(each for each in blocks if each.get("type") in ("text", "image", "file"))
 
 
 def _call(block: JsonObject) -> ParsedCall:
     return call_of(block.get("id"), block.get("name"), block.get("input"))
+
+
+def _written_calls(said: str, answers: Iterable[JsonObject], number: int) -> Iterator[ParsedCall]:
+    """Yield the calls that stand as XML in a text, and have a result in the next message."""
+    for place, block in enumerate(answers):
+        tool = _answered_tool(block)
+        _, found, rest = said.partition(f"<{tool}>")
+        if tool and found:
+            arguments = dict(_elements(rest.partition(f"</{tool}>")[0]))
+            yield call_of(f"{tool}-{number}-{place}", tool, {**arguments})
+
+
+def _elements(xml: str) -> Iterator[tuple[str, str]]:
+    """Yield names and contents of the elements of a call, which may hold any text."""
+    start = 0
+    while (tag := _TAG.search(xml, start)) is not None:
+        end = xml.find(f"</{tag[1]}>", tag.end())
+        if end < 0:
+            return
+        yield tag[1], xml[tag.end() : end].strip("\n")
+        start = end + len(tag[1]) + 3
 
 
 def _add_user(
@@ -176,12 +215,15 @@ def _add_user(
 
 
 def _answered_by(block: JsonObject, calls: list[ParsedCall]) -> ParsedCall | None:
-    """Return the call whose result a text is: it begins with the name of the tool."""
-    head, found, _ = text(block, "text").partition(_MARKER)
-    if not found or not head.startswith("["):
-        return None
-    tool = head[1:].split(" ", 1)[0]
+    """Return the call whose result a text is."""
+    tool = _answered_tool(block)
     return next((call for call in calls if call.call.name == tool), None)
+
+
+def _answered_tool(block: JsonObject) -> str:
+    """Return the tool whose result a text is, which begins with its name; empty for another."""
+    head, found, _ = text(block, "text").partition(_MARKER)
+    return head[1:].split(" ", 1)[0] if found and head.startswith("[") else ""
 
 
 def _add_text(dialogue: Dialogue, call: ParsedCall, said: str, time: int | None) -> None:

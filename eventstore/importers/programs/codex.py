@@ -16,7 +16,7 @@ from pathlib import Path
 from eventstore.domain.json_types import JsonObject, JsonValue, is_json_object
 from eventstore.domain.messages import Opaque
 from eventstore.importers.programs.codex_copies import CopiedTurns, rollout_of, shared
-from eventstore.importers.reading.about import About
+from eventstore.importers.reading.about import About, Listing
 from eventstore.importers.reading.dialogue import Dialogue, call_of, spoken
 from eventstore.importers.reading.file_format import FileContent, Unit
 from eventstore.importers.reading.json_lines import TextFile
@@ -65,7 +65,20 @@ class CodexRollouts:
         program="Codex CLI",
         files="rollouts, `.jsonl`",
         failures="exit codes, text",
-        places=("~/.codex/sessions/*/*/*/rollout-*.jsonl",),
+        places=(
+            "$CODEX_HOME/sessions/*/*/*/rollout-*.jsonl",
+            "$CODEX_HOME/archived_sessions/rollout-*.jsonl",
+            "~/.codex/sessions/*/*/*/rollout-*.jsonl",
+            "~/.codex/archived_sessions/rollout-*.jsonl",
+        ),
+        listing=Listing(
+            call=r'"call_id": ?"([^"\\]{1,200})"',
+            id=r'\A\{[^\n]{0,200}"payload": ?\{"id": ?"([\w-]{1,100})"',
+            parent=r'\A[^\n]{0,4000}"parent_thread_id": ?"([\w-]{1,100})"',
+        ),
+        kept="compactions, rolled-back turns, forks and sub-agents under their parent, durations",
+        lost="reasoning, token counts, searches at the provider",
+        tried="0.171.0",
     )
 
     def looks_like(self, value: object, unit: Unit) -> bool:

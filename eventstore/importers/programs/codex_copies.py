@@ -68,8 +68,8 @@ class CopiedTurns:
 
 def shared(dialogue: Dialogue, parents: Dialogue) -> int:
     """Return how many items a dialogue begins with that its parent has, in their order."""
-    told = (_said(item) for item, _ in parents)
-    return _leading(_said(item) in told for item, _ in dialogue)
+    theirs = (_said(item) for item, _ in parents)
+    return _leading(_said(item) in theirs for item, _ in dialogue)
 
 
 def rollout_of(thread: str, beside: Path) -> Path | None:

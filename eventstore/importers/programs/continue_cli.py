@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from eventstore.domain.json_types import JsonObject, is_json_object
-from eventstore.importers.reading.about import About
+from eventstore.importers.reading.about import About, Listing
 from eventstore.importers.reading.dialogue import Dialogue, call_of
 from eventstore.importers.reading.file_format import FileContent, Unit
 from eventstore.importers.reading.json_members import member, objects, text
@@ -27,7 +27,11 @@ class ContinueSessions:
         files="sessions, `.json`",
         failures="marked",
         times="none",
-        places=("~/.continue/sessions/*-*-*.json",),
+        places=(
+            "$CONTINUE_GLOBAL_DIR/sessions/*-*-*.json",
+            "~/.continue/sessions/*-*-*.json",
+        ),
+        listing=Listing(call=r'"toolCallId":\s{0,9}"([^"\\]{1,200})"'),
         lost="thinking, context items",
         tried="1.5.47",
         on="2026-11-28",

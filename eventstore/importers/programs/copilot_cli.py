@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from eventstore.domain.json_types import JsonObject, is_json_object
-from eventstore.importers.reading.about import About
+from eventstore.importers.reading.about import About, Listing
 from eventstore.importers.reading.dialogue import Dialogue, call_of, spoken
 from eventstore.importers.reading.file_format import FileContent, Unit
 from eventstore.importers.reading.json_members import member, objects, text
@@ -31,7 +31,13 @@ class CopilotSessions:
         files="sessions, `events.jsonl`",
         failures="marked, exit codes",
         times="yes, with durations",
-        places=("~/.copilot/session-state/*/events.jsonl",),
+        places=(
+            "$COPILOT_HOME/session-state/*/events.jsonl",
+            "~/.copilot/session-state/*/events.jsonl",
+        ),
+        listing=Listing(
+            call=r'"toolCallId": ?"([^"\\]{1,200})", ?"(?:toolN|n)ame"',
+        ),
         kept="sub-agents, as conversations of their own; compactions",
         lost="thinking",
         tried="1.0.102",

@@ -18,7 +18,7 @@ from eventstore.importers.programs.gemini_compressions import (
     is_compressed,
     words_of,
 )
-from eventstore.importers.reading.about import About
+from eventstore.importers.reading.about import About, Listing
 from eventstore.importers.reading.dialogue import Dialogue, call_of
 from eventstore.importers.reading.file_format import FileContent, Unit
 from eventstore.importers.reading.json_members import member, objects, text, text_of
@@ -36,7 +36,21 @@ class GeminiSessions:
         program="Gemini CLI",
         files="sessions, `.json` and `.jsonl`",
         failures="marked",
-        places=("~/.gemini/tmp/*/chats/session-*.json", "~/.gemini/tmp/*/chats/session-*.jsonl"),
+        places=(
+            "$GEMINI_CLI_HOME/.gemini/tmp/*/chats/session-*.json",
+            "$GEMINI_CLI_HOME/.gemini/tmp/*/chats/session-*.jsonl",
+            "~/.gemini/tmp/*/chats/session-*.json",
+            "~/.gemini/tmp/*/chats/session-*.jsonl",
+        ),
+        listing=Listing(
+            call=r'"id":\s{0,9}"([^"\\]{1,200})",\s{0,99}"name":\s{0,9}"[^"\\]{1,200}",\s{0,99}"args":',
+            id=r'"sessionId":\s{0,9}"([^"\\]{1,200})"',
+            companions=("../logs.json",),
+        ),
+        kept="compressions; calls that were taken back or replaced, as conversations",
+        lost="thoughts, token counts, notices",
+        tried="0.61.0",
+        on="2026-11-28",
     )
 
     def looks_like(self, value: object, unit: Unit) -> bool:

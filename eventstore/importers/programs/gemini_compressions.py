@@ -1,4 +1,4 @@
-"""Compressions of Gemini CLI: it tells its whole history again, with a summary at its beginning.
+"""Compressions of Gemini CLI and Qwen Code: the history is told again, with a summary before it.
 
 The summary, and the model's thanks for it, stand for what was before; what was said last follows
 them. The program gives new ids to all of it, so a message is known again by its words and calls.
@@ -17,7 +17,8 @@ KIND = "compression"
 """The type of what stands for a compression among the messages of a session."""
 
 _SUMMARY = "<state_snapshot>"
-_STANDING = 2  # messages: the summary, and the thanks
+_STANDING = 2
+"""The messages that take the place of others: the summary, and the thanks."""
 
 
 def is_compressed(history: Sequence[JsonObject]) -> bool:
@@ -28,7 +29,9 @@ def is_compressed(history: Sequence[JsonObject]) -> bool:
 
 def compression(history: Sequence[JsonObject], before: Mapping[str, JsonObject]) -> JsonObject:
     """Return what stands for a compression; `before` are the messages until then, by their ids."""
-    kept = history[_STANDING:]
+    summary = (n for n, each in enumerate(history) if _SUMMARY in words_of(each.get("content")))
+    end = next(summary, len(history)) + _STANDING
+    kept = history[end:]
     words = {words_of(each.get("content")) for each in kept} - {""}
     calls = {call for each in kept for call in _calls_in(each)}
     first: str | None = None
@@ -36,7 +39,7 @@ def compression(history: Sequence[JsonObject], before: Mapping[str, JsonObject])
         if words_of(message.get("content")) not in words and calls.isdisjoint(_calls_in(message)):
             break
         first = name
-    said: list[JsonValue] = [*history[:_STANDING]]
+    said: list[JsonValue] = [*history[:end]]
     return {"type": KIND, "said": said, "kept": first, "timestamp": history[0].get("timestamp")}
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from eventstore.domain.json_types import JsonObject, is_json_object
-from eventstore.importers.reading.about import About
+from eventstore.importers.reading.about import About, Listing
 from eventstore.importers.reading.dialogue import Dialogue, call_of, spoken
 from eventstore.importers.reading.file_format import FileContent, Unit
 from eventstore.importers.reading.json_members import member, objects, text
@@ -29,7 +29,14 @@ class KimiSessions:
         files="sessions, `wire.jsonl`",
         failures="marked",
         times="yes, with durations",
-        places=("~/.kimi-code/sessions/*/*/agents/*/wire.jsonl",),
+        places=(
+            "$KIMI_CODE_HOME/sessions/*/*/agents/main/wire.jsonl",
+            "~/.kimi-code/sessions/*/*/agents/main/wire.jsonl",
+        ),
+        listing=Listing(
+            call=r'"type": ?"tool\.call",[^{}]{1,500}"toolCallId": ?"([^"\\]{1,200})"',
+            sub_agents=("../*/wire.jsonl",),
+        ),
         kept="undone prompts, as conversations of their own; a sub-agent's session; compactions",
         lost="thinking",
         tried="2.1.0",

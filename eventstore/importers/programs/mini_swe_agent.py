@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 
 from eventstore.domain.json_types import JsonObject, JsonValue, is_json_object
-from eventstore.importers.reading.about import About
+from eventstore.importers.reading.about import About, Listing
 from eventstore.importers.reading.dialogue import Dialogue, call_of
 from eventstore.importers.reading.file_format import FileContent, Unit
 from eventstore.importers.reading.json_members import member, objects, text, text_of
@@ -30,6 +30,12 @@ class MiniSweAgentRuns:
         program="mini-swe-agent",
         files="`.traj.json`",
         failures="exit codes",
+        places=("$MSWEA_GLOBAL_CONFIG_DIR/*.traj.json", "{config}/mini-swe-agent/*.traj.json"),
+        listing=Listing(call=r'"type":\s{0,9}"function(?:_call)?"'),
+        kept="commands in text as calls of `bash`",
+        lost="costs, settings, the patch",
+        tried="2.4.6",
+        on="2026-11-28",
     )
 
     def looks_like(self, value: object, unit: Unit) -> bool:

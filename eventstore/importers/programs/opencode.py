@@ -13,7 +13,7 @@ from eventstore.domain.json_types import JsonObject, JsonValue, is_json_object
 from eventstore.importers.reading.about import About
 from eventstore.importers.reading.dialogue import Dialogue, call_of, spoken
 from eventstore.importers.reading.file_format import FileContent, Unit
-from eventstore.importers.reading.json_members import member, objects, text
+from eventstore.importers.reading.json_members import member, objects, parts_as_text, text
 from eventstore.importers.reading.times import time_between, time_of
 from eventstore.importers.reading.transcript import Transcript
 
@@ -60,7 +60,9 @@ class OpenCodeExports:
             name = own if content.name is None else content.name
             if dialogue := dialogue_of(objects(value, "messages")):
                 parent = text(session, "parentID") or None
-                yield dialogue.transcript(content.unused_name(name), parent)
+                transcript = dialogue.transcript(content.unused_name(name), parent)
+                transcript.may_repeat = True  # a fork begins with the messages of its origin
+                yield transcript
 
 
 def dialogue_of(messages: Iterable[JsonObject]) -> Dialogue:
@@ -74,12 +76,12 @@ def dialogue_of(messages: Iterable[JsonObject]) -> Dialogue:
         places[text(info, "id")] = len(dialogue)
         if info.get("role") == "assistant" and info.get("summary") is True:
             if not info.get("error"):  # a compaction that failed is no boundary
-                said = [part for part in parts if part.get("type") == "text"]
-                dialogue.compact(spoken("assistant", [*said]), time, end=places.get(tail))
+                said = parts_as_text(part for part in parts if part.get("type") == "text")
+                dialogue.compact(spoken("assistant", said), time, end=places.get(tail))
         elif info.get("role") == "assistant":
             _add_reply(dialogue, parts, time)
         elif info.get("role") == "user":
-            dialogue.say("user", [part for part in parts if _is_said(part)], time)
+            dialogue.say("user", parts_as_text(filter(_is_said, parts)), time)
             begun = [part for part in parts if part.get("type") == "compaction"]
             tail = text(begun[0], "tail_start_id") if begun else tail
     return dialogue

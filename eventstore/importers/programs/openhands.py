@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 
 from eventstore.domain.json_types import JsonObject, JsonValue, is_json_list, is_json_object
 from eventstore.importers.programs.openhands_condensations import Condensations
-from eventstore.importers.reading.about import About
+from eventstore.importers.reading.about import About, Listing
 from eventstore.importers.reading.dialogue import Dialogue, call_of
 from eventstore.importers.reading.file_format import FileContent, Unit
 from eventstore.importers.reading.json_members import items, member, objects, text
@@ -29,6 +29,11 @@ class OpenHandsEvents:
         program="OpenHands",
         files="events of V0 and V1, folders of them, `output.jsonl`",
         failures="marked, exit codes",
+        places=("~/.openhands/conversations/*/events", "~/.openhands/sessions/*/events"),
+        listing=Listing(call=r'"tool_call_id":\s{0,9}"([^"\\]{1,200})"'),
+        kept="condensations, thoughts before a call, the system prompt",
+        lost="the program's state, costs, what a critic said",
+        tried="SDK 1.58",
     )
 
     def looks_like(self, value: object, unit: Unit) -> bool:

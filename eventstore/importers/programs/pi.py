@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from eventstore.domain.json_types import JsonObject, JsonValue, is_json_object
-from eventstore.importers.reading.about import About
+from eventstore.importers.reading.about import About, Listing
 from eventstore.importers.reading.branches import Branches
 from eventstore.importers.reading.dialogue import Dialogue, call_of, spoken
 from eventstore.importers.reading.file_format import FileContent, Unit
-from eventstore.importers.reading.json_members import member, objects, text
+from eventstore.importers.reading.json_members import member, objects, parts_as_text, text
 from eventstore.importers.reading.times import time_of
 from eventstore.importers.reading.transcript import Transcript
 
@@ -37,7 +37,15 @@ class PiSessions:
         program="pi, OpenClaw",
         files="sessions, `.jsonl`",
         failures="marked",
-        places=("~/.pi/agent/sessions/*/*.jsonl", "~/.openclaw/agents/*/sessions/*.jsonl"),
+        places=(
+            "$PI_CODING_AGENT_DIR/sessions/*/*.jsonl",
+            "~/.pi/agent/sessions/*/*.jsonl",
+            "~/.openclaw/agents/*/sessions/*.jsonl",
+        ),
+        listing=Listing(
+            call=r'"type": ?"toolCall", ?"id": ?"([^"\\]{1,200})"',
+            id=r'\A\{"type": ?"session",[^\n]{0,500}?"id": ?"([^"\\]{1,200})"',
+        ),
         kept="branches that were left, as conversations of their own; compactions",
         lost="thinking, edits of the context",
         tried="1.6.0",
@@ -62,6 +70,7 @@ class PiSessions:
         name = content.name or session or content.stem
         transcript = _dialogue_of(entries.main()).transcript(name)
         transcript.part_id = f"{name}/{content.file_stem}"  # an import may have what was left
+        transcript.may_repeat = True  # a fork begins with the entries of its origin
         yield transcript
         number = 0
         for branch in entries.abandoned():
@@ -78,7 +87,9 @@ def _is_entry(value: JsonObject) -> bool:
     kind = text(value, "type")
     if kind not in _ENTRIES or "timestamp" not in value or "payload" in value:
         return False
-    return kind != "message" or "role" in member(value, "message")
+    if kind == "message":  # those of Factory Droid have no time of their own
+        return {"role", "timestamp"} <= member(value, "message").keys()
+    return True
 
 
 def _dialogue_of(entries: Iterable[JsonObject]) -> Dialogue:
@@ -113,7 +124,7 @@ def _add_reply(dialogue: Dialogue, message: JsonObject, time: int | None) -> Non
         for block in blocks
         if block.get("type") == "toolCall"
     ]
-    said: list[JsonValue] = [block for block in blocks if block.get("type") == "text"]
+    said = parts_as_text(block for block in blocks if block.get("type") == "text")
     dialogue.reply(said, calls, time)
 
 

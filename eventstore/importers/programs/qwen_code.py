@@ -1,7 +1,8 @@
 """Sessions of Qwen Code: a record a line, with a content of Gemini.
 
 Each record names the one before it; where a person went back, the turns that were taken back are a
-conversation of their own. The status of a call stands beside its result, and a command that exited
+conversation of their own. A sub-agent has a file of its own, and an id that ends with that of its
+call. The status of a call stands beside its result, and a command that exited
 with another code than 0 has the status `error`.
 """
 
@@ -11,17 +12,19 @@ from collections.abc import Iterable, Iterator
 from typing import TypeGuard
 
 from eventstore.domain.json_types import JsonObject, JsonValue, is_json_object
-from eventstore.importers.reading.about import About
+from eventstore.importers.programs.gemini_compressions import compaction_of, compression
+from eventstore.importers.reading.about import About, Listing
 from eventstore.importers.reading.branches import Branches
-from eventstore.importers.reading.dialogue import Dialogue, call_of, spoken
+from eventstore.importers.reading.dialogue import Dialogue, call_of
 from eventstore.importers.reading.file_format import FileContent, Unit
 from eventstore.importers.reading.json_members import member, objects, text, text_of
 from eventstore.importers.reading.times import time_of
 from eventstore.importers.reading.transcript import Transcript
-from eventstore.providers.model import ParsedMessage
 
 _TYPES = ("user", "assistant", "tool_result", "system")
 _DENIED = "execution_denied"
+_COMPRESSED = "compressedHistory"
+"""The member with the history as it is after a compression."""
 
 
 class QwenSessions:
@@ -33,8 +36,14 @@ class QwenSessions:
         files="sessions, `.jsonl`",
         failures="marked",
         places=(
+            "$QWEN_RUNTIME_DIR/projects/*/chats/*.jsonl",
+            "$QWEN_HOME/projects/*/chats/*.jsonl",
             "~/.qwen/projects/*/chats/*.jsonl",
-            "~/.qwen/projects/*/subagents/*/agent-*.jsonl",
+        ),
+        listing=Listing(
+            call=r'"functionCall": ?\{"id": ?"([^"\\]{1,200})"',
+            sub_agents=("../subagents/{id}/agent-*.jsonl",),
+            companions=("../subagents/{id}/agent-*.meta.json",),
         ),
         kept="turns that were taken back, as conversations of their own; compressions",
         lost="thinking, telemetry",
@@ -49,7 +58,7 @@ class QwenSessions:
     def read(self, content: FileContent) -> Iterator[Transcript]:
         """Yield the session, then what was taken back in it."""
         records: Branches[JsonObject] = Branches()
-        session, agent = "", ""
+        session, agent, kind = "", "", ""
         for number, value in content.values:
             if not is_record(value):
                 content.report("not a record of Qwen Code", number)
@@ -57,6 +66,7 @@ class QwenSessions:
                 records.add(value, uuid, value.get("parentUuid"))
                 session = session or text(value, "sessionId")
                 agent = agent or text(value, "agentId")
+                kind = kind or text(value, "agentName")
         name = content.name or session or content.stem
         parent = None
         if agent and session:
@@ -65,7 +75,10 @@ class QwenSessions:
         if not main:
             content.problems.add("records of Qwen Code without messages, such as its telemetry")
         transcript = main.transcript(name, parent)
+        if parent and agent.startswith(f"{kind}-"):  # such as `general-purpose-call_1`
+            transcript.parent_call_id = agent.removeprefix(f"{kind}-")
         transcript.part_id = f"{name}/{content.file_stem}"  # an import may have what was taken back
+        transcript.may_repeat = True  # a branch begins with the records of its origin
         yield transcript
         number = 0
         for branch in records.abandoned():
@@ -89,9 +102,16 @@ def is_record(value: object) -> TypeGuard[JsonObject]:
 
 def _dialogue_of(records: Iterable[JsonObject]) -> Dialogue:
     dialogue = Dialogue()
+    said: dict[str, JsonObject] = {}
+    numbers: dict[str, int] = {}
     for record in records:
         time = time_of(record.get("timestamp"))
         parts = objects(member(record, "message"), "parts")
+        numbers[text(record, "uuid")] = len(dialogue)
+        if history := [*map(_as_told, objects(member(record, "systemPayload"), _COMPRESSED))]:
+            dialogue.add(compaction_of(compression(history, said), numbers), time)
+        elif parts:
+            said[text(record, "uuid")] = _as_told(member(record, "message"))
         if record.get("type") == "tool_result":
             for part in parts:
                 _add_result(dialogue, member(part, "functionResponse"), record, time)
@@ -103,16 +123,14 @@ def _dialogue_of(records: Iterable[JsonObject]) -> Dialogue:
             dialogue.reply(_said(parts), calls, time)
         elif record.get("type") == "user":
             dialogue.say("user", _said(parts), time)
-        elif record.get("subtype") == "chat_compression":
-            dialogue.compact(_compressed(member(record, "systemPayload")), time)
     return dialogue
 
 
-def _compressed(payload: JsonObject) -> Iterator[ParsedMessage]:
-    """Yield what the model was shown after a compression, in words."""
-    for content in objects(payload, "compressedHistory"):
-        role = "assistant" if content.get("role") == "model" else "user"
-        yield from spoken(role, _said(objects(content, "parts")))
+def _as_told(content: JsonObject) -> JsonObject:
+    """Return a content as a compression knows it."""
+    role = "user" if content.get("role") == "user" else "gemini"
+    shown = [part for part in objects(content, "parts") if part.get("thought") is not True]
+    return {"type": role, "content": shown}
 
 
 def _said(parts: list[JsonObject]) -> str:

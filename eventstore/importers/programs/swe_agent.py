@@ -34,6 +34,8 @@ class SweAgentTrajectories:
         files="`.traj`",
         failures="text",
         times="none",
+        kept="durations of steps",
+        lost="the state of the environment, costs, the patch",
     )
 
     def looks_like(self, value: object, unit: Unit) -> bool:

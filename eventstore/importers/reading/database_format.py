@@ -1,7 +1,8 @@
 """The seam for a new form of SQLite databases.
 
 A form is one module with a class that keeps `DatabaseFormat`, and one line in
-`formats.DATABASE_FORMATS`.
+`formats.DATABASE_FORMATS`. Where the program has its database at a usual place, `about.listing` has
+the statements that list its sessions one by one.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ from eventstore.domain.calls import is_tool_name
 from eventstore.domain.json_types import JsonValue
 from eventstore.domain.messages import Text
 from eventstore.importers.reading.json_members import text_of
+from eventstore.importers.reading.kept_items import KeptItems
 from eventstore.importers.reading.transcript import Transcript
 from eventstore.providers.call_arguments import function_call
 from eventstore.providers.model import (
@@ -42,7 +43,7 @@ class Dialogue:
     """
 
     def __init__(self) -> None:
-        self._items: list[HistoryItem] = []
+        self._items: KeptItems[HistoryItem] = KeptItems()
         self._times: list[int | None] = []
         self._pieces = 0
         self._calls: set[str | None] = set()
@@ -60,9 +61,9 @@ class Dialogue:
     def taken_from(self, start: int) -> Dialogue:
         """Take away the items from an index on; return them as a conversation of their own."""
         taken = Dialogue()
-        for item, time in zip(self._items[start:], self._times[start:], strict=True):
+        for item, time in zip(self._items.taken_from(start), self._times[start:], strict=True):
             taken.add(_moved_back(item, start), time)
-        del self._items[start:], self._times[start:]
+        del self._times[start:]
         self._calls -= taken._calls
         taken.copied, self.copied = max(self.copied - start, 0), min(self.copied, start)
         return taken
@@ -174,7 +175,7 @@ class Dialogue:
 def spoken(role: str, content: JsonValue) -> Iterator[ParsedMessage]:
     """Yield a message of text; none where it is empty, or spaces alone."""
     words = text_of(content)
-    if words.strip():
+    if words.strip() and content != []:  # which is a list of a tool, elsewhere
         yield ParsedMessage(role, (Text(words),), well_formed=True)
 
 

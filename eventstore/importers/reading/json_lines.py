@@ -29,6 +29,7 @@ _SIGNATURES = (
     (b"\xff\xfe", "is UTF-16: save it as UTF-8"),
     (b"\xfe\xff", "is UTF-16: save it as UTF-8"),
     (b"\x1f\x8b", "is compressed: unpack it first"),
+    (b"# aider chat started at", "is a chat of aider as Markdown, which has no calls"),
 )
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _BEFORE_VALUES = (b"[", b"{", b",")
@@ -170,7 +171,7 @@ def decode_noting(
     """
     value = decode(data)
     try:
-        repeated = repeats_a_key(data.decode(), value)
+        repeated = repeats_a_key(data, value)
     except (ValueError, RecursionError):  # half a surrogate pair
         return value
     if repeated:
@@ -205,7 +206,7 @@ def _check(path: Path) -> int:
             f"{path} cannot be read ({error.strerror}): mend its rights, or name another"
         ) from error
     for signature, what_and_remedy in _SIGNATURES:
-        if head.startswith(signature):
+        if head.lstrip().startswith(signature):
             raise SourceError(f"{path} {what_and_remedy}")
     if b"\x00" in head:
         raise SourceError(f"{path} is a binary file: save it as JSON text")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -11,11 +12,16 @@ from eventstore.domain.json_types import JsonObject, JsonValue
 from eventstore.importers.reading.json_lines import decode
 
 _encode = msgspec.json.encode
+_FIRST_OF_JSON = '{["-0123456789tfnNI'
 
 
 def text(value: JsonObject, *keys: str) -> str:
     """Return the first of the members that is text and not empty, or empty text."""
-    return next((found for key in keys if isinstance(found := value.get(key), str) and found), "")
+    for key in keys:
+        found: JsonValue = value.get(key)
+        if isinstance(found, str) and found:
+            return found
+    return ""
 
 
 def member(value: JsonObject, *keys: str) -> JsonObject:
@@ -42,7 +48,7 @@ def objects(value: JsonObject, key: str) -> list[JsonObject]:
 
 def parsed(value: JsonValue) -> JsonValue:
     """Return the JSON value that a text holds, once and again; other values as they are."""
-    while isinstance(value, str):
+    while isinstance(value, str) and value.lstrip()[:1] in _FIRST_OF_JSON:
         try:
             value = decode(value.encode())
         except ValueError:
@@ -63,6 +69,12 @@ def text_of(content: JsonValue) -> str:
         return _encode(content).decode()
     except (TypeError, ValueError, RecursionError):
         return str(content)
+
+
+def parts_as_text(parts: Iterable[JsonObject]) -> str:
+    """Return the text of a message's parts; none where there are none."""
+    given: list[JsonValue] = [*parts]
+    return text_of(given) if given else ""
 
 
 _PART_TYPES = re.compile(

@@ -14,6 +14,10 @@ class SourceError(ValueError):
     """No conversation can be read from the file."""
 
 
+class NoMessages(SourceError):
+    """The file is of a known form, and nothing was said in it."""
+
+
 class Problem(msgspec.Struct, frozen=True, gc=False):
     """A fault in the lines `line` to `last` (from 1), or in the file as a whole."""
 

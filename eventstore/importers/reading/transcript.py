@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 from typing import Any
 
@@ -52,10 +52,20 @@ class Transcript(msgspec.Struct):
 
 
 def _marked(messages: Iterable[Any], copied: int) -> Iterable[Any]:
-    if isinstance(messages, list):  # it can be read again
-        return [*map(CopiedMessage, messages[:copied]), *messages[copied:]]
-    rest = iter(messages)
-    return chain(map(CopiedMessage, islice(rest, copied)), rest)
+    if isinstance(messages, Iterator):
+        return chain(map(CopiedMessage, islice(messages, copied)), messages)
+    return _Marked(messages, copied)
+
+
+class _Marked(msgspec.Struct):
+    """Messages of which the first are copied; they can be read again."""
+
+    messages: Iterable[Any]
+    copied: int
+
+    def __iter__(self) -> Iterator[Any]:
+        for number, message in enumerate(self.messages):
+            yield CopiedMessage(message) if number < self.copied else message
 
 
 def is_refusal(result: object) -> bool:

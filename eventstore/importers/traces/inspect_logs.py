@@ -29,6 +29,9 @@ class InspectLogs:
         program="inspect_ai",
         files="`.eval`, and logs as `.json`",
         failures="marked",
+        kept="every sample and epoch as a conversation, durations",
+        lost="scores, events of stores and sandboxes, usage",
+        tried="0.3.285",
     )
 
     def looks_like(self, value: object, unit: Unit) -> bool:

@@ -48,6 +48,8 @@ class LangfuseTraces:
         program="Langfuse",
         files="traces with observations",
         failures="level `ERROR`",
+        kept="durations, tools that are plain spans",
+        lost="scores, costs, usage, metadata",
     )
 
     def looks_like(self, value: object, unit: Unit) -> bool:

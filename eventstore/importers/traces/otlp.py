@@ -59,6 +59,8 @@ class OpenTelemetrySpans:
         program="OpenTelemetry, GenAI and OpenInference spans",
         files="OTLP JSON, Tempo, Jaeger, the console's exporter",
         failures="status, `error.type`",
+        kept="durations, calls that are spans alone",
+        lost="spans of other kinds, usage, events without messages",
     )
 
     def looks_like(self, value: object, unit: Unit) -> bool:

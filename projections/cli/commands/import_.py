@@ -4,45 +4,50 @@ from __future__ import annotations
 
 import os
 import re
-import sys
-import time
-from collections.abc import Callable, Generator
-from contextlib import contextmanager, nullcontext
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Annotated
 
 import typer
 from msgspec.structs import asdict
 
 from eventstore import EventStoreError
 from eventstore.domain.credentials import may_be_address
-from eventstore.importers import PROVIDERS, ImportedFile, Source, import_files
+from eventstore.importers import PROVIDERS, ImportedFile, import_files, import_sessions
+from eventstore.importers.formats import programs_read
 from eventstore.providers import ForeignForm
-from projections.cli.interrupts import raise_if_interrupted
+from projections.cli.commands import sessions
+from projections.cli.import_progress import shown_progress
 from projections.cli.options import URL, Json, Url, file_name, open_store
-from projections.cli.output import clean, complain, console, print_json, say, show_table
-
-if TYPE_CHECKING:
-    from rich.progress import Progress, TaskID
-
-    from eventstore.importers.file_import import Watch
+from projections.cli.output import complain, print_json, say, show_table
 
 MAX_LISTED = 20
 """Problems of a file that are listed for people; `--json` has more."""
 
-PROGRESS_SECONDS = 2.0
-"""Seconds between two lines of progress where there is no terminal."""
-
 MAX_JOBS = 4
 """Files that are imported at a time, unless the caller asks for another number."""
 
+_COUNTED = ("conversations", "calls", "messages added", "there already", "events", "problems")
+
 Files = Annotated[
-    list[str],
+    list[str] | None,
     typer.Argument(
-        metavar="FILE...",
-        help="Messages, session logs, traces, trajectories; folders, or patterns, of them; "
-        "the URL of a PostgreSQL with LangGraph's checkpoints.",
+        metavar="FILE",
+        help="Messages, requests, or what these programs wrote: "
+        f"{', '.join(programs_read())}; folders, or patterns, of them; "
+        "the URL of a PostgreSQL with LangGraph's checkpoints. With --discover: sessions.",
     ),
 ]
+Discover = Annotated[
+    bool,
+    typer.Option(
+        "--discover",
+        help="Import sessions that programs have left: those that are named, --since or --all. "
+        "Without a choice, list them.",
+    ),
+]
+All = Annotated[bool, typer.Option("--all", help="With --discover: all sessions.")]
 ErrorPattern = Annotated[
     str | None,
     typer.Option(
@@ -71,20 +76,24 @@ Name = Annotated[
 ]
 
 
-def import_(
-    files: Files,
+def import_(  # noqa: PLR0913 - a parameter for each option
+    files: Files = None,
     provider: From = None,
     name: Name = None,
     error_pattern: ErrorPattern = None,
     jobs: Jobs = None,
     url: Url = URL,
+    since: sessions.Since = None,
+    root: sessions.Root = None,
     *,
+    discover: Discover = False,
+    every: All = False,
     as_json: Json = False,
 ) -> None:
     """Import conversations that other programs wrote: messages, session logs, traces.
 
     Importing a file again adds nothing; a file that has grown adds its new messages; an interrupted
-    import continues.
+    import continues. `toolledger sessions` lists the sessions that --discover finds.
     """
     if provider is not None and provider not in PROVIDERS:
         known = ", ".join(PROVIDERS)
@@ -92,27 +101,27 @@ def import_(
     if name == "":
         raise typer.BadParameter("'': pass a name that is not empty", param_hint="--id")
     _check_pattern(error_pattern)
-    given = [each if may_be_address(each) else file_name(each) for each in files]
-    reports: list[ImportedFile] = []
-    with open_store(url, create=True) as store, _progress() as progress:
-        importing = import_files(
-            store,
-            given,
-            provider=provider,
-            name=name,
-            error_pattern=error_pattern,
-            jobs=jobs or min(MAX_JOBS, os.cpu_count() or 1),
-            watch=progress,
-        )
-        try:
-            reports.extend(importing)
-        except KeyboardInterrupt:
-            complain(
-                "interrupted: what was imported is stored; the same command continues from there"
-            )
-            raise
-    if as_json:
-        print_json([asdict(report) | {"refused": _reasons(report)} for report in reports])
+    chosen = None
+    if discover:
+        if name is not None:
+            raise typer.BadParameter("a session has its own: leave it out", param_hint="--id")
+        found = sessions.looked_for(since, provider, root, option="--provider")
+        if not (found.sessions and (files or every or since)):
+            sessions.show_sessions(found, sessions.LISTED, as_json=as_json)
+            return
+        chosen = sessions.chosen(found, files)
+        start = partial(import_sessions, sessions=chosen)
+    else:
+        _refuse_choice(every=every, since=since, root=root)
+        start = partial(import_files, given=_given(files or ()), provider=provider, name=name)
+    at_once = jobs or min(MAX_JOBS, os.cpu_count() or 1)
+    reports = _done(url, partial(start, error_pattern=error_pattern, jobs=at_once))
+    if chosen is not None:
+        imported, rest = sessions.by_session(chosen, reports)
+        _print_sessions(imported, rest, as_json=as_json)
+        reports = [*imported, *rest]
+    elif as_json:
+        print_json([_fields(report) for report in reports])
     else:
         _print_reports(reports)
     reasons = [reason for report in reports for reason in _reasons(report)]
@@ -120,6 +129,50 @@ def import_(
         complain(reason)
     if reasons:
         raise typer.Exit(1)
+
+
+def _refuse_choice(*, every: bool, since: str | None, root: Path | None) -> None:
+    """Raise an error if an option chooses sessions where files are imported.
+
+    Raises:
+        typer.BadParameter: so it is.
+    """
+    if every or since is not None or root is not None:
+        raise typer.BadParameter("--all, --since and --root choose sessions: pass --discover, too")
+
+
+def _given(files: Sequence[str]) -> list[str | Path]:
+    if not files:
+        raise typer.BadParameter("Missing argument 'FILE...': name files, or pass --discover")
+    return [each if may_be_address(each) else file_name(each) for each in files]
+
+
+def _done(url: str, start: Callable[..., Iterator[ImportedFile]]) -> list[ImportedFile]:
+    """Return what an import into a store did with each file, while its progress is shown."""
+    reports: list[ImportedFile] = []
+    with open_store(url, create=True) as store, shown_progress() as progress:
+        try:
+            reports.extend(start(store, watch=progress))
+        except KeyboardInterrupt:
+            complain(
+                "interrupted: what was imported is stored; the same command continues from there"
+            )
+            raise
+    return reports
+
+
+def _print_sessions(
+    imported: list[ImportedFile], rest: list[ImportedFile], *, as_json: bool
+) -> None:
+    if as_json:
+        print_json([_fields(report) for report in (*imported, *rest)])
+        return
+    _print_reports(sessions.changed([*imported, *rest]), "session")
+    say(sessions.outcome(imported))
+
+
+def _fields(report: ImportedFile) -> dict[str, object]:
+    return {**asdict(report), "refused": _reasons(report)}
 
 
 def _reasons(report: ImportedFile) -> list[str]:
@@ -141,80 +194,16 @@ def _check_pattern(pattern: str | None) -> None:
         raise typer.BadParameter(f"{pattern!r}: {error}", param_hint="--error-pattern") from error
 
 
-@contextmanager
-def _progress() -> Generator[Watch, None, None]:
-    """Give what shows the progress of files: lines of a terminal, or of a log."""
-    if not sys.stderr.isatty():
-        yield lambda source: nullcontext(_Lines(source).step)
-        return
-    from rich.markup import escape
-    from rich.progress import Progress, TextColumn  # slow to load
-
-    messages = TextColumn("{task.fields[messages]:,} messages")
-    columns = (*Progress.get_default_columns(), messages)
-    with Progress(*columns, console=console(stderr=True), transient=True) as progress:
-        finished: list[TaskID] = []
-
-        @contextmanager
-        def of(source: Source) -> Generator[Callable[[], None], None, None]:
-            while finished:
-                progress.remove_task(finished.pop())
-            name = escape(clean(source.path.name, kept=""))
-            task = progress.add_task(name, total=source.size, messages=0)
-            try:
-                yield _Bar(source, progress, task).step
-            finally:
-                finished.append(task)
-
-        yield of
-
-
-class _Bar:
-    """Progress for a terminal."""
-
-    def __init__(self, source: Source, progress: Progress, task: TaskID) -> None:
-        self._source = source
-        self._progress = progress
-        self._task = task
-        self._count = 0
-
-    def step(self) -> None:
-        raise_if_interrupted()
-        self._count += 1
-        if self._count % 100 == 0:
-            self._progress.update(self._task, completed=self._source.position, messages=self._count)
-
-
-class _Lines:
-    """Progress for a log file: a line every few seconds."""
-
-    def __init__(self, source: Source) -> None:
-        self._source = source
-        self._count = 0
-        self._last_line_at = time.monotonic()
-
-    def step(self) -> None:
-        raise_if_interrupted()
-        self._count += 1
-        if self._count % 100 or time.monotonic() - self._last_line_at < PROGRESS_SECONDS:
-            return
-        self._last_line_at = time.monotonic()
-        share = self._source.position / max(self._source.size, 1)
-        path = clean(str(self._source.path), kept="")
-        sys.stderr.write(f"{path}: {self._count:,} messages, {share:.0%} read\n")
-        sys.stderr.flush()
-
-
-def _print_reports(reports: list[ImportedFile]) -> None:
+def _print_reports(reports: list[ImportedFile], what: str = "file") -> None:
     imported = [report for report in reports if report.conversations or not report.refused]
     if imported:  # of the others there is nothing to say but the reason
         show_table(
-            ("file", "conversations", "messages added", "there already", "events", "problems"),
+            (what, *_COUNTED),
             [
-                (r.path, r.conversations, r.added, r.skipped, r.events, _problems(r))
+                (r.path, r.conversations, r.calls, r.added, r.skipped, r.events, _problems(r))
                 for r in imported
             ],
-            right=("conversations", "messages added", "there already", "events", "problems"),
+            right=_COUNTED,
         )
     for report in reports:
         if report.problem_count or report.findings:

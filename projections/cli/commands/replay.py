@@ -13,10 +13,11 @@ from eventstore import Cursor, EventStore, Feed, Follow, Recorded
 from eventstore.domain.json_types import JsonObject
 from projections.cli.commands.show import event_fields, event_line, tool_fields
 from projections.cli.event_filters import Limit, Page, filtered
+from projections.cli.imports_on_the_way import store_with
 from projections.cli.options import (
     URL,
-    ConversationId,
     Json,
+    ReadId,
     Url,
     known_provider,
     named,
@@ -51,7 +52,7 @@ Every = Annotated[
 
 @filtered()
 def replay(
-    conversation_id: ConversationId,
+    conversation_id: ReadId,
     prompt: Prompt = None,
     limit: Limit = None,
     url: Url = URL,
@@ -64,8 +65,8 @@ def replay(
     With --prompt, at the end: what the model would have seen then (as JSON, a last line).
     """
     provider = known_provider(prompt) if prompt is not None else None
-    with open_store(url) as store:
-        chat = named(store, conversation_id)
+    with store_with(url, conversation_id) as (store, name):
+        chat = named(store, name)
         events: Iterable[Recorded] = chat.events()
         events = takewhile(lambda recorded: not chosen.is_over(recorded), events)
         versions: set[int] | None = None

@@ -8,15 +8,15 @@ from typing import Annotated
 import typer
 
 from eventstore.backup import permissions_of
+from projections.cli.imports_on_the_way import store_with
 from projections.cli.options import (
     URL,
-    ConversationId,
     Json,
+    ReadId,
     Url,
     file_name,
     known_provider,
     named,
-    open_store,
 )
 from projections.cli.output import binary_output, print_json, say, whole_file
 from projections.formatting import slug
@@ -40,7 +40,7 @@ Force = Annotated[bool, typer.Option("--force", help="Write over a file that is 
 
 
 def report(
-    conversation_id: ConversationId,
+    conversation_id: ReadId,
     out: Out = None,
     url: Url = URL,
     provider: First = None,
@@ -56,8 +56,8 @@ def report(
     from projections.report.page import html_report  # loads jinja2
 
     first = None if provider is None else known_provider(provider)
-    with open_store(url) as store:
-        chat = named(store, conversation_id)
+    with store_with(url, conversation_id) as (store, wanted):
+        chat = named(store, wanted)
         path = out or Path(f"{slug(chat.id)}.html")
         if str(path) != "-":
             refuse_other_files(path, force=force)

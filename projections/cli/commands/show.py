@@ -23,13 +23,14 @@ from eventstore import (
 )
 from eventstore.domain.json_types import JsonObject
 from projections.cli.event_filters import Limit, Page, filtered, place_of, time_of
+from projections.cli.imports_on_the_way import store_with
 from projections.cli.options import (
     URL,
-    AnyConversationId,
-    ConversationId,
+    AnyReadId,
     Json,
     Model,
     Provider,
+    ReadId,
     ReadOnly,
     Rebuild,
     Tables,
@@ -39,7 +40,6 @@ from projections.cli.options import (
     known_provider,
     named,
     one_of,
-    open_store,
 )
 from projections.cli.output import (
     clean,
@@ -164,7 +164,7 @@ def event_line(recorded: Recorded, *, whole: bool = False) -> str:
 
 @filtered()
 def show(
-    conversation_id: AnyConversationId = None,
+    conversation_id: AnyReadId = None,
     limit: Limit = None,
     url: Url = URL,
     *,
@@ -173,14 +173,14 @@ def show(
     read_only: ReadOnly = False,
 ) -> None:
     """Show the events of a conversation; without an id, list the conversations."""
-    with open_store(url, read_only=read_only) as store:
-        if conversation_id is None:
+    with store_with(url, conversation_id, read_only=read_only) as (store, name):
+        if name is None:
             if chosen or limit is not None:
                 raise typer.BadParameter("pass the ID of a conversation to choose events of it")
             _show_all(store, as_json=as_json)
             return
         page = Page(limit)
-        chat = named(store, conversation_id)
+        chat = named(store, name)
         for recorded in chosen.select(chat.events()):
             if not page.takes(recorded):
                 break
@@ -241,7 +241,7 @@ def _up_to(chat: Conversation, at: int | None) -> Iterator[Recorded]:
 
 
 def prompt(  # noqa: PLR0913 - a parameter for each option
-    conversation_id: ConversationId,
+    conversation_id: ReadId,
     provider: Provider = "openai",
     collapse: CollapseOption = "earlier",
     open_calls: OpenCallsOption = "answer",
@@ -262,8 +262,8 @@ def prompt(  # noqa: PLR0913 - a parameter for each option
     known = known_provider(provider)
     one_of(collapse, get_args(Collapse), "--collapse")
     one_of(open_calls, get_args(OpenCalls), "--open-calls")
-    with open_store(url) as store:
-        chat = named(store, conversation_id)
+    with store_with(url, conversation_id) as (store, name):
+        chat = named(store, name)
         if since is not None and since > chat.version:
             raise typer.BadParameter(
                 f"{since}: pass a version of the conversation, which is at {chat.version}",
@@ -310,7 +310,7 @@ def show_repairs(repairs: list[Repair]) -> None:
 
 @filtered()
 def tools(
-    conversation_id: AnyConversationId = None,
+    conversation_id: AnyReadId = None,
     status: Status = None,
     url: Url = URL,
     *,
@@ -320,10 +320,10 @@ def tools(
     """List the tool calls as they stand now, of one conversation or of all."""
     if status is not None:
         one_of(status, get_args(StatusName), "--status")
-    with open_store(url) as store:
+    with store_with(url, conversation_id) as (store, wanted):
         calls = [
             (name, tool)
-            for name, tool in CurrentTools().extend(_events(store, conversation_id, chosen)).calls()
+            for name, tool in CurrentTools().extend(_events(store, wanted, chosen)).calls()
             if status is None or tool.status.name.lower() == status
         ]
     if as_json:
@@ -359,7 +359,7 @@ def _events(
 
 @filtered(has_from=False)
 def stats(  # noqa: PLR0913 - a parameter for each option
-    conversation_id: AnyConversationId = None,
+    conversation_id: AnyReadId = None,
     tables: Tables = None,
     every: Every = None,
     from_: From = None,
@@ -398,9 +398,9 @@ def stats(  # noqa: PLR0913 - a parameter for each option
     span = (_time(from_, "--from"), _time(to, "--to"), _duration(every))
     copies = conversation_id is not None
     used = UsageStatistics(_price_table(prices), copies=copies)
-    with open_store(url) as store:
+    with store_with(url, conversation_id) as (store, name):
         if tables is None:
-            events = outlined(_events(store, conversation_id, chosen))
+            events = outlined(_events(store, name, chosen))
             found = error_statistics(_noted(events, used), copies=copies)
             _show_statistics(found, used.result(), as_json=as_json)
             return

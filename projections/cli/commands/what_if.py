@@ -18,16 +18,16 @@ from eventstore import (
     ToolPending,
 )
 from projections.cli.commands.show import CollapseOption
+from projections.cli.imports_on_the_way import store_with
 from projections.cli.options import (
     URL,
-    ConversationId,
     Json,
     Provider,
+    ReadId,
     Url,
     known_provider,
     named,
     one_of,
-    open_store,
 )
 from projections.cli.output import print_json, say
 from projections.cli.windows import LastTurns, MaxTokens, marks_in
@@ -50,7 +50,7 @@ Hide = Annotated[
 
 
 def what_if(  # noqa: PLR0913 - a parameter for each option
-    conversation_id: ConversationId,
+    conversation_id: ReadId,
     end_on: EndOn = None,
     attempts: Attempts = None,
     hide: Hide = None,
@@ -68,8 +68,8 @@ def what_if(  # noqa: PLR0913 - a parameter for each option
     """
     wanted = known_provider(provider)
     one_of(collapse, get_args(Collapse), "--collapse")
-    with open_store(url) as store:
-        events = list(named(store, conversation_id).events())
+    with store_with(url, conversation_id) as (store, name):
+        events = list(named(store, name).events())
     names = {each.event.call.name for each in events if isinstance(each.event, ToolPending)}
     for name in hide or ():
         if name not in names:

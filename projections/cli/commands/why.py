@@ -7,7 +7,8 @@ from typing import Annotated
 import msgspec
 import typer
 
-from projections.cli.options import URL, ConversationId, Json, Url, named, open_store, same_store
+from projections.cli.imports_on_the_way import store_with
+from projections.cli.options import URL, Json, ReadId, Url, named, same_store
 from projections.cli.output import clean, print_json, say
 from projections.debugging.scan import scan as scanned
 from projections.debugging.why import escaped
@@ -21,7 +22,7 @@ Markdown = Annotated[bool, typer.Option("--markdown", help="Print Markdown, for 
 
 
 def why(
-    conversation_id: ConversationId,
+    conversation_id: ReadId,
     url: Url = URL,
     *,
     markdown: Markdown = False,
@@ -29,8 +30,8 @@ def why(
     as_json: Json = False,
 ) -> None:
     """Say why a conversation failed, in ten lines: how it ended, the cause, where to look."""
-    with open_store(url) as store:
-        events = list(named(store, conversation_id).events())
+    with store_with(url, conversation_id) as (store, name):
+        events = list(named(store, name).events())
     diagnosis = diagnosed(events)
     if diagnosis.command is not None:
         command = same_store(diagnosis.command, url)

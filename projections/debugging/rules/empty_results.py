@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 
 import msgspec
+
+from eventstore.domain.json_types import JsonObject, JsonValue, is_json_list, is_json_object
 
 _MAX_CHARACTERS = 400
 _NOTHING = re.compile(
@@ -34,9 +35,9 @@ def says_nothing(result: object) -> bool:
     """Return whether a result holds no data."""
     if isinstance(result, str):
         return len(result) <= _MAX_CHARACTERS and _is_empty_text(result)
-    if isinstance(result, dict):
+    if is_json_object(result):
         return _is_empty_object(result)
-    if isinstance(result, list | tuple):
+    if is_json_list(result):
         return _is_empty_list(result)
     return result is None
 
@@ -55,7 +56,7 @@ def _is_empty_text(text: str) -> bool:
 # Every result of a log goes through these: they make no generator.
 
 
-def _is_empty_object(result: dict[str, object]) -> bool:
+def _is_empty_object(result: JsonObject) -> bool:
     holds_data = False
     for name, value in result.items():
         if name in _DATA:
@@ -65,9 +66,9 @@ def _is_empty_object(result: dict[str, object]) -> bool:
     return holds_data or not result or result.get("count") == 0 or result.get("total") == 0
 
 
-def _is_empty_list(parts: Sequence[object]) -> bool:
+def _is_empty_list(parts: list[JsonValue]) -> bool:
     for part in parts:
-        if not isinstance(part, dict) or part.get("type") != "text":
+        if not is_json_object(part) or part.get("type") != "text":
             return False
         if not says_nothing(part.get("text")):
             return False

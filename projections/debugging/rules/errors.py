@@ -11,6 +11,7 @@ from projections.debugging.error_groups import ErrorGroup
 from projections.debugging.error_line import error_line, same_error_key
 from projections.debugging.rules.commands import work_of
 from projections.debugging.rules.evidence import Cause, Evidence, cause, shown
+from projections.debugging.rules.missing import brief
 from projections.formatting import arguments_text
 
 _SAYS_NOTHING = re.compile(
@@ -36,6 +37,11 @@ _BROKEN = re.compile(
     re.IGNORECASE,
 )
 """How a client says that the other side is not there."""
+_OF_SERVERS = (
+    *("onnect", "CONN", "EPIPE", "pipe", "hang up", "fetch failed", "EOF", "closed", "terminated"),
+    *("exited", "gone", "not running", "died", "crashed", "eply", "oute to", "etries", "-32000"),
+)
+"""What a text with such words holds: others need not be searched."""
 _PORT = re.compile(
     r"(?:[a-z][\w.-]{0,80}|\d{1,3}(?:\.\d{1,3}){3}|\[::1?\]):(\d{4,5}|80|443)\b|\bport (\d{2,5})\b"
 )
@@ -45,7 +51,6 @@ _FAMILY = re.compile(
     r"open|edit|query|check|make|call|do|show|load|save)[_.-])[A-Za-z][A-Za-z0-9]*[_.-](?![_.-])"
 )
 """The names of an MCP server's tools, or of tools that share their first word, if it is no verb."""
-_READ_CHARACTERS = 20_000
 _NEVER = {"quota": "the limit was met", "auth": "access was refused"}
 """What the model cannot mend, and its words."""
 
@@ -129,7 +134,7 @@ def never_gave_way(e: Evidence, weight: int) -> Iterator[Cause]:
         if len(groups) < _SEVERAL or _answers_after(e, errors):
             continue
         first, last = errors[0], errors[-1]
-        text = f"{error_line(first.text)}; {words} {len(errors):,} times up to version "
+        text = f"{error_line(brief(first))}; {words} {len(errors):,} times up to version "
         text += f"{last.version}, and never gave way"
         if (call := first.call) is not None:
             text = f"{shown(call)} failed (asked for at version {call.version}): {text}"
@@ -152,7 +157,8 @@ def server_died(e: Evidence, weight: int) -> Iterator[Cause]:
     """Yield the servers, ports and tools of which every call fails from some version on."""
     broken: dict[str, list[CallError]] = {}
     for error in e.standing_errors:
-        is_broken = _BROKEN.search(error.text, 0, _READ_CHARACTERS) is not None
+        text = brief(error)
+        is_broken = any(word in text for word in _OF_SERVERS) and _BROKEN.search(text) is not None
         if is_broken and (server := _server_of(error)) is not None:
             broken.setdefault(server, []).append(error)
     for server, errors in broken.items():
@@ -163,7 +169,7 @@ def server_died(e: Evidence, weight: int) -> Iterator[Cause]:
             continue
         before = max((version for version in answers if version < first.version), default=0)
         what = f"after it had answered up to version {before}" if before else "from the first on"
-        text = f"{shown(call)} failed: {error_line(first.text)} (asked for at version "
+        text = f"{shown(call)} failed: {error_line(brief(first))} (asked for at version "
         text += f"{call.version}); {server} does not answer any more, {what}: {len(errors):,} calls"
         heavy = e.stood_last(last.version, weight)
         versions = {*_versions(errors), before or first.version}
@@ -172,7 +178,7 @@ def server_died(e: Evidence, weight: int) -> Iterator[Cause]:
 
 def _server_of(error: CallError) -> str | None:
     """Return what does not answer: a port, a family of tools or a tool; None of a shell."""
-    if (port := _PORT.search(error.text, 0, _READ_CHARACTERS)) is not None:
+    if (port := _PORT.search(brief(error))) is not None:
         return f"port {port[1] or port[2]}"
     call = error.call
     if call is None or command_of(call.call):

@@ -12,6 +12,7 @@ from projections.debugging.call_facts import CallError, CallFacts, LogFacts
 from projections.debugging.error_groups import ErrorGroup
 from projections.debugging.rules.commands import work_of
 from projections.debugging.rules.empty_results import says_nothing
+from projections.debugging.rules.missing import misses_file
 from projections.formatting import NotebookText, arguments_text
 from projections.projection import Anomaly
 from projections.repeats.projection import Finding
@@ -80,6 +81,11 @@ class Evidence:
             for error in self.facts.errors
             if error.call is not None and error.version not in recovered
         ]
+
+    @cached_property
+    def missing(self) -> list[CallError]:
+        """The standing errors that say that a file is not in its place."""
+        return [error for error in self.standing_errors if misses_file(error)]
 
     @cached_property
     def empty_results(self) -> list[CallFacts]:

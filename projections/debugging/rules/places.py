@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from eventstore.domain.json_types import is_json_object
 from projections.debugging.call_facts import CallError, CallFacts
 from projections.debugging.command_output import command_of
 from projections.debugging.error_line import error_line
@@ -16,22 +15,11 @@ from projections.debugging.rules.commands import (
     takes_back,
 )
 from projections.debugging.rules.evidence import Cause, Evidence, cause, shown
+from projections.debugging.rules.missing import brief, path_of
 from projections.formatting import plural
 
-_MISSING = re.compile(
-    r"no such file|ENOENT|does(?: not|n't) exist|(?<!command )not found|(?:cannot|can't|could not|"
-    r"couldn't|unable to) (?:find|open|access|locate|stat)|can't cd to|not a git repository|"
-    r"no rule to make|no targets specified|no makefile|no configuration file|no module named|"
-    r"missing script|could not read package\.json|find the (?:path|file)|not a directory|"
-    r"no tests? (?:found|ran)|no inputs were found|cannot load such file|no (?:matching )?files?\b|"
-    r"did not match any file",
-    re.IGNORECASE,
-)
-"""How a program says that what it wants is not in its place."""
 _NO_CHANGE = re.compile(r"nothing (?:added )?to commit|no changes added to commit")
-_OF_NO_FILE = re.compile(r"\b404\b|https?://|: command not found|No matching distribution")
 _WORD = re.compile(r"([\w@+~./\\-]++)([(:]\d)?")
-_PATHS = ("path", "file", "file_path", "filename", "filepath", "absolute_path", "directory", "dir")
 _HEAD_CHARACTERS = 8_000
 _SEVERAL, _SOON = 2, 5
 _RESET = re.compile(r"cwd was reset", re.IGNORECASE)
@@ -39,7 +27,7 @@ _RESET = re.compile(r"cwd was reset", re.IGNORECASE)
 
 def wrong_directory(e: Evidence, weight: int) -> Iterator[Cause]:
     """Yield the changes of the directory after which the next calls miss their files."""
-    missing = [error for error in _missing(e) if not _is_absolute(error)]
+    missing = [error for error in e.missing if not _is_absolute(error)]
     if len(missing) < _SEVERAL:
         return
     moves = [call for call in e.calls if _moves(call)]
@@ -64,11 +52,11 @@ def _changed_directory(e: Evidence, move: CallFacts, lost: list[CallError], weig
     name = (directory_of(move) or "").rstrip("/").rpartition("/")[2].strip(".")
     known = _known(e, move.version)
     is_proved = any(
-        known & _paths(error.text) or (name and f"/{name}/" in error.text) for error in lost
+        known & _paths(brief(error)) or (name and f"/{name}/" in brief(error)) for error in lost
     )
     text = f"{shown(move)} changed the directory (asked for at version {move.version}); "
     text += f"from version {_asked(lost[0])} on {len(lost):,} calls miss their files: "
-    text += error_line(lost[0].text, 100)
+    text += error_line(brief(lost[0]), 100)
     versions = {version for error in lost for version in (error.version, _asked(error))}
     heavy = weight if is_proved or len(lost) > _SEVERAL else weight - 14
     return cause(
@@ -83,7 +71,7 @@ def _changed_directory(e: Evidence, move: CallFacts, lost: list[CallError], weig
 
 def taken_away(e: Evidence, weight: int) -> Iterator[Cause]:
     """Yield the commands that removed, or moved, what later calls miss."""
-    missing = _missing(e)
+    missing = e.missing
     takers = {
         call.id: names
         for call in (e.calls if missing else ())
@@ -91,7 +79,7 @@ def taken_away(e: Evidence, weight: int) -> Iterator[Cause]:
     }
     missed: dict[str, list[CallError]] = {}
     for error in missing if takers else ():
-        wanted = {part for path in _paths(error_line(error.text)) for part in path.split("/")}
+        wanted = {part for path in _paths(error_line(brief(error))) for part in path.split("/")}
         for call_id in reversed(takers):
             if e.facts.calls[call_id].ended < _asked(error) and wanted & takers[call_id]:
                 missed.setdefault(call_id, []).append(error)
@@ -102,11 +90,11 @@ def taken_away(e: Evidence, weight: int) -> Iterator[Cause]:
 
 def put_aside(e: Evidence, weight: int) -> Iterator[Cause]:
     """Yield the commands that put changes aside before calls that want them."""
-    missing = {error.version for error in _missing(e)}
+    missing = {error.version for error in e.missing}
     lost = [
         error
         for error in e.standing_errors
-        if error.version in missing or _NO_CHANGE.search(error.text, 0, _HEAD_CHARACTERS)
+        if error.version in missing or _NO_CHANGE.search(brief(error))
     ]
     for call in e.calls if lost else ():
         if call.status != "completed" or call.is_error or not puts_aside(call):
@@ -121,39 +109,21 @@ def put_aside(e: Evidence, weight: int) -> Iterator[Cause]:
 def _took(e: Evidence, taker: CallFacts, errors: list[CallError], weight: int) -> Cause:
     text = f"{shown(taker)} took away what {plural(len(errors), 'later call')} wanted (asked for "
     text += f"at version {taker.version}), from version {_asked(errors[0])} on: "
-    text += error_line(errors[0].text, 100)
+    text += error_line(brief(errors[0]), 100)
     versions = {version for error in errors for version in (error.version, _asked(error))}
     versions |= {taker.version, taker.ended}
     heavy = e.outlasted(errors[-1], weight)
     return cause("removed", taker.ended, text, heavy, versions=versions, call=taker)
 
 
-def _missing(e: Evidence) -> list[CallError]:
-    """Return the errors of calls on files that say that something is not in its place."""
-    return [
-        error
-        for error in e.standing_errors
-        if error.call is not None
-        and _MISSING.search(error.text, 0, _HEAD_CHARACTERS)
-        and not _OF_NO_FILE.search(error.text, 0, _HEAD_CHARACTERS)
-        and (command_of(error.call.call) is not None or _path_of(error.call) is not None)
-    ]
-
-
 def _asked(error: CallError) -> int:
     return error.call.version if error.call is not None else error.version
 
 
-def _path_of(call: CallFacts) -> str | None:
-    arguments = (call.edit or call.call).arguments
-    given = arguments if is_json_object(arguments) else {}
-    return next((path for name in _PATHS if isinstance(path := given.get(name), str)), None)
-
-
 def _is_absolute(error: CallError) -> bool:
     """Return whether a call missed a file that it named by its whole path."""
-    line = error_line(error.text)
-    asked = "" if error.call is None else command_of(error.call.call) or _path_of(error.call) or ""
+    line = error_line(brief(error))
+    asked = "" if error.call is None else command_of(error.call.call) or path_of(error.call) or ""
     return any(path[:1] in "/~" and path in asked for path in _paths(line) if "/" in path)
 
 
@@ -177,7 +147,7 @@ def _found(e: Evidence, after: int, until: int) -> int:
 
 
 def _asked_paths(call: CallFacts) -> set[str]:
-    return _paths(f"{command_of(call.call) or ''} {_path_of(call) or ''}")
+    return _paths(f"{command_of(call.call) or ''} {path_of(call) or ''}")
 
 
 def _paths(text: str) -> set[str]:

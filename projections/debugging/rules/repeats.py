@@ -57,17 +57,17 @@ def flaky(e: Evidence, weight: int) -> Iterator[Cause]:
             if before.is_error != after.is_error
         ]
         idle = [turn for turn in turns if _nothing_changed(e, *turn)]
-        fell = [after for before, after in idle if after.is_error]
+        fell = any(turn[1].is_error for turn in idle)
         if not idle or not (fell or len(turns) > 1):
             continue
         before, after = idle[0]
         bad = next(call for call in calls if call.is_error)
         failures = sum(call.is_error for call in calls)
-        text = (
-            f"{shown(before)} is flaky: it {'failed' if before.is_error else 'passed'} at version "
+        was, became = ("failed" if call.is_error else "passed" for call in (before, after))
+        text = f"{shown(before)} is flaky: it {was} at version {before.ended} and {became} at "
+        text += (
+            f"{after.ended}, with nothing changed between; {failures:,} of {len(calls):,} failed: "
         )
-        text += f"{before.ended} and {'failed' if after.is_error else 'passed'} at {after.ended}, "
-        text += f"with nothing changed between; {failures:,} of {len(calls):,} failed: "
         text += error_line(bad.errors[-1].text, 80)
         text += f" (asked for at version {before.version})"
         versions = {v for call in calls for v in (call.version, call.ended)}
@@ -128,7 +128,7 @@ def _again(at: int, again: list[tuple[CallFacts, CallFacts]], weight: int) -> Ca
 
 def _made_again(e: Evidence) -> Iterator[list[CallFacts]]:
     """Yield the calls of one fingerprint that both failed and passed, in their order."""
-    failing = {call.fingerprint for call in e.calls if call.is_error} - {None}
+    failing = {error.call.fingerprint for error in e.facts.errors if error.call} - {None}
     if not failing:
         return
     groups: dict[str, list[CallFacts]] = {}

@@ -8,7 +8,6 @@ from itertools import groupby, pairwise
 
 import msgspec
 
-from eventstore import Text
 from eventstore.domain.json_types import is_json_list, is_json_object
 from eventstore.domain.redaction import REDACTED
 from projections.debugging.call_facts import CallFacts
@@ -240,10 +239,8 @@ def _of_result(e: Evidence, kind: str, call: CallFacts, text: str, weight: int) 
 def _as_text(result: object) -> str:
     if isinstance(result, str):
         return result
-    if is_json_list(result) or isinstance(result, tuple):
-        return "\n".join(_as_text(part) for part in result)
-    if isinstance(result, Text):
-        return result.text
+    if is_json_list(result):
+        return "\n".join(map(_as_text, result))
     try:
         return msgspec.json.encode(result).decode()
     except Exception:  # noqa: BLE001 - a log made by hand may hold anything

@@ -35,7 +35,7 @@ def test_ids_of_copies_differ_as_the_ids_do(count: int, at: int) -> None:
 
 
 def test_a_stem_names_its_events_and_their_copies() -> None:
-    """So an import knows again what it has stored, as its own or as a copy."""
+    """An import knows again what it has stored, as its own or as a copy."""
     one, other = stem_of(b"one"), stem_of(b"other")
     event_id = event_id_of(one, 7)
     for each in (event_id, copy_id(event_id)):

@@ -265,3 +265,61 @@ def test_gemini_takes_back_what_came_after_a_compression(importer: Importer) -> 
         assert shown(importer, 2 * number)[-2:] == ["c2 ran", "two"]
         assert shown(importer, 2 * number)[0] == SNAPSHOT
         assert shown(importer, 2 * number + 1) == ["gone too", "gone", "c3 ran"]
+
+
+# Qwen Code, and pi
+
+
+def qwen(number: int, kind: str, *parts: dict[str, Any], **others: Any) -> dict[str, Any]:
+    """Return a record of Qwen Code that follows the one before it."""
+    own = {"uuid": f"q{number}", "parentUuid": f"q{number - 1}" if number else None}
+    role = "model" if kind == "assistant" else "user"
+    return {
+        "sessionId": "s",
+        "type": kind,
+        **own,
+        "message": {"role": role, "parts": parts},
+        **others,
+    }
+
+
+def test_qwen_continues_with_the_compressed_history(importer: Importer) -> None:
+    """Its record holds the history as it is from then on; calls in it are those of the log."""
+    call = {"functionCall": {"id": "c2", "name": "ls", "args": {}}}
+    answer = {"functionResponse": {"id": "c2", "name": "ls", "response": {"output": "c2 ran"}}}
+    kept = [{"text": "looks again"}, call]
+    history = [
+        {"role": "user", "parts": [{"text": SNAPSHOT}]},
+        {"role": "model", "parts": [{"text": "Got it."}]},
+        {"role": "model", "parts": kept},
+        {"role": "user", "parts": [answer]},
+    ]
+    system = {"uuid": "q4", "parentUuid": "q3", "sessionId": "s", "type": "system"}
+    payload = {"info": {"originalTokenCount": 9}, "compressedHistory": history}
+    importer.lines(
+        "s.jsonl",
+        qwen(0, "user", {"text": "one"}),
+        qwen(1, "assistant", {"text": "looks"}),
+        qwen(2, "assistant", *kept),
+        qwen(3, "tool_result", answer),
+        {**system, "subtype": "chat_compression", "systemPayload": payload},
+        qwen(5, "user", {"text": "two"}),
+    )
+    assert shown(importer) == [SNAPSHOT, "Got it.", "looks again", "c2 ran", "two"]
+
+
+def test_pi_continues_with_its_summary_and_what_it_kept(importer: Importer) -> None:
+    """A compaction names the first entry that was kept."""
+    time = "2026-09-01T12:00:00.000Z"
+    entries: list[dict[str, Any]] = [{"type": "session", "id": "s", "cwd": "/", "timestamp": time}]
+    for number, words in enumerate(["one", "kept", "two"]):
+        message = {"role": "user", "content": words}
+        parent = f"p{number - 1}" if number else None
+        entry = {"type": "message", "id": f"p{number}", "parentId": parent, "timestamp": time}
+        entries.append({**entry, "message": message})
+    told = {"type": "compaction", "id": "c", "parentId": "p1", "timestamp": time}
+    told |= {"summary": "SUMMARY", "firstKeptEntryId": "p1", "tokensBefore": 9}
+    entries.insert(3, told)
+    entries[4]["parentId"] = "c"
+    importer.lines("s.jsonl", *entries)
+    assert shown(importer) == ["SUMMARY", "kept", "two"]

@@ -13,7 +13,6 @@ from support.importing import AT, Importer
 
 from eventstore import EventStore, RunStarted
 from eventstore.importers import import_file, import_files, read
-from eventstore.importers.recorded_requests import RequestFile
 from projections import error_statistics
 
 Counts = tuple[int, int, int, int]
@@ -69,7 +68,7 @@ def turn(at: int, number: int, exit_code: int, *, named: bool = True, made_at: i
 
 
 @pytest.mark.parametrize("order", list(permutations(range(3))))
-def test_forks_of_codex_are_told_by_their_turns(
+def test_turns_say_what_a_fork_of_codex_repeats(
     store: EventStore, tmp_path: Path, order: tuple[int, ...]
 ) -> None:
     """A fork, and a sub-agent of it, whose copies have new times; they grow, and come again."""
@@ -98,7 +97,7 @@ def test_forks_of_codex_are_told_by_their_turns(
 def test_a_fork_of_codex_without_turns_of_its_own_is_a_copy(
     store: EventStore, tmp_path: Path
 ) -> None:
-    """So it is as soon as it is made."""
+    """The times are those of the fork, and the only turn is the parent's."""
     records = header(100, FORK, THREAD), header(100, THREAD), *turn(100, 1, 2, made_at=1)
     import_file(store, write(tmp_path / "fork.jsonl", *records))
     assert counts(store) == (0, 0, 0, 1)
@@ -147,7 +146,7 @@ def test_a_rollout_of_the_parent_that_cannot_be_read_tells_nothing(
     assert counts(store) == (1, 0, 1, 0)
 
 
-def test_what_codex_rolled_back_is_a_copy_where_its_turn_was(
+def test_turns_that_codex_rolled_back_are_copies_where_they_were_repeated(
     store: EventStore, tmp_path: Path
 ) -> None:
     """In the parent, before the fork; and in the fork, of the parent's turn."""
@@ -244,7 +243,7 @@ def test_sessions_of_claude_code_with_the_same_records_are_counted_once(
 def test_files_that_are_imported_together_are_counted_once(
     store: EventStore, tmp_path: Path
 ) -> None:
-    """What may repeat another file waits for those before it."""
+    """A file that may repeat another one waits for those before it."""
     sessions(tmp_path, says_so=False)
     assert not any(done.refused for done in import_files(store, [tmp_path], jobs=3))
     assert counts(store)[:3] == (6, 5, 1)
@@ -275,12 +274,6 @@ def test_the_parent_of_a_fork_of_claude_code_is_named(store: EventStore, tmp_pat
     assert not started.is_copy
 
 
-def test_what_a_fork_of_claude_code_repeats_is_checked_with_it(tmp_path: Path) -> None:
-    """A request is its messages, whichever conversation they happened in."""
-    (request,) = RequestFile(sessions(tmp_path, says_so=True)[1]).requests()
-    assert [message["role"] for message in request.messages][:2] == ["user", "assistant"]
-
-
 def test_the_same_steps_of_another_program_are_no_copies(importer: Importer) -> None:
     """Two runs may begin alike where ids are not unique, as those of trajectories are not."""
     asked = {
@@ -299,3 +292,96 @@ def test_the_same_steps_of_another_program_are_no_copies(importer: Importer) -> 
             ],
         )
     assert counts(importer.store) == (2, 2, 0, 0)
+
+
+# Other programs
+
+
+def pi(session: str, count: int) -> list[Any]:
+    """Return a session of pi with so many calls."""
+    entries: list[Any] = [{"type": "session", "version": 3, "id": session, "cwd": "/"}]
+    for number in range(count):
+        call = {"type": "toolCall", "id": f"c{number}", "name": "bash", "arguments": {"n": number}}
+        result = {"role": "toolResult", "toolCallId": f"c{number}", "toolName": "bash"}
+        said = [
+            {"role": "user", "content": f"go {number}"},
+            {"role": "assistant", "content": [call]},
+            {**result, "content": [{"type": "text", "text": "out"}], "isError": False},
+        ]
+        for part, message in enumerate(said, 1):
+            place = 3 * number + part
+            parent = None if place == 1 else f"e{place - 1}"
+            entry = {"type": "message", "id": f"e{place}", "parentId": parent, "timestamp": AT}
+            entries.append({**entry, "message": message})
+    return entries
+
+
+def qwen(session: str, count: int) -> list[Any]:
+    """Return a session of Qwen Code with so many calls."""
+    records: list[Any] = []
+
+    def add(kind: str, role: str, part: Any, **more: Any) -> None:
+        place = len(records) + 1
+        parent = None if place == 1 else f"u{place - 1}"
+        record = {"uuid": f"u{place}", "parentUuid": parent, "sessionId": session, "type": kind}
+        records.append({**record, "message": {"role": role, "parts": [part]}, **more})
+
+    for number in range(count):
+        call = {"id": f"c{number}", "name": "shell"}
+        add("user", "user", {"text": f"go {number}"})
+        add("assistant", "model", {"functionCall": {**call, "args": {"n": number}}})
+        answer = {**call, "response": {"output": "out"}}
+        add(
+            "tool_result",
+            "user",
+            {"functionResponse": answer},
+            toolCallResult={"status": "success"},
+        )
+    return records
+
+
+def opencode(session: str, count: int) -> list[Any]:
+    """Return an export of OpenCode with so many calls; a fork has ids of its own."""
+    messages: list[Any] = []
+    for number in range(count):
+        state = {"status": "completed", "input": {"n": number}, "output": "out"}
+        tool = {"type": "tool", "callID": f"c{number}", "tool": "bash", "state": state}
+        own = f"{session}-{number}"
+        asked = {
+            "info": {"id": f"{own}a", "role": "user"},
+            "parts": [{"type": "text", "text": "go"}],
+        }
+        replied = {"info": {"id": f"{own}b", "role": "assistant"}, "parts": [tool]}
+        messages += [asked, replied]
+    return [{"info": {"id": session}, "messages": messages}]
+
+
+@pytest.mark.parametrize("session", [pi, qwen, opencode])
+@pytest.mark.parametrize("order", [(2, 3), (3, 2)])
+def test_forks_of_programs_that_repeat_their_origins_are_counted_once(
+    store: EventStore, tmp_path: Path, session: Any, order: tuple[int, int]
+) -> None:
+    """A fork begins with the same calls under another id."""
+    suffix = "json" if session is opencode else "jsonl"
+    for count in order:
+        path = write(tmp_path / f"of-{count}.{suffix}", *session(f"session-{count}", count))
+        assert import_file(store, path).refused == []
+    assert counts(store) == (3, 3, 0, 2)
+
+
+def test_copied_steps_of_a_trajectory_are_copies(importer: Importer) -> None:
+    """A trajectory that continues another one marks what it has from there."""
+
+    def step(number: int, **more: Any) -> Any:
+        call = {"tool_call_id": f"c{number}", "function_name": "bash", "arguments": {}}
+        results = {"results": [{"source_call_id": f"c{number}", "content": "out"}]}
+        said = {"source": "agent", "message": f"step {number}", "tool_calls": [call]}
+        return {"step_id": number, **said, "observation": results, **more}
+
+    for name, steps in (
+        ("first", [step(1), step(2)]),
+        ("next", [step(1, is_copied_context=True), step(3), step(4, is_copied_context=True)]),
+    ):
+        trajectory = {"schema_version": "ATIF-v1.8", "session_id": name, "steps": steps}
+        importer.document(f"{name}.json", trajectory)
+    assert counts(importer.store) == (4, 4, 0, 1)

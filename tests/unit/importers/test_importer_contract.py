@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from support import foreign_logs as logs
-from support.program_files import PI, values_of
+from support.program_files import DROID, DROID_STREAM, PI, values_of
 from support.tiers import rounds
 
 from eventstore import EventStore
@@ -119,7 +119,7 @@ class TestClineCli(BuiltIn):
     """Sessions of Cline's command line."""
 
     file_format = named("cline-cli")
-    files = ((values_of("cline-cli-3.0.65.messages.json"), {"1795753212444_8bk6o": 21}),)
+    files = ((values_of("cline-cli-3.0.65.messages.json"), {"1795753212444_8bk6o": 15}),)
 
 
 class TestPi(BuiltIn):
@@ -127,6 +127,13 @@ class TestPi(BuiltIn):
 
     file_format = named("pi")
     files = ((PI, {"s": 6}),)
+
+
+class TestDroid(BuiltIn):
+    """Sessions of Factory Droid, and its stream."""
+
+    file_format = named("droid")
+    files = ((DROID, {"s": 4}), (DROID_STREAM, {"s": 7}))
 
 
 class TestOpenHands(BuiltIn):

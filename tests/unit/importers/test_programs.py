@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 from collections import Counter
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
 from support.importing import Importer, clock, states
-from support.program_files import PI, path_of, pi, pi_said, values_of
+from support.program_files import DROID, DROID_STREAM, PI, path_of, pi, pi_said, values_of
 
+from eventstore import EventStore
 from eventstore.domain.events import RunStarted, ToolCompleted
-from eventstore.importers import import_file
+from eventstore.importers import described, discover, import_file, import_sessions
 from eventstore.importers.programs.opencode import children_of
 from eventstore.importers.reading.problems import SourceError
 from projections import model_history
@@ -172,6 +174,16 @@ def test_turns_that_were_taken_back_in_qwen_are_a_conversation_of_their_own(
     )
     assert importer.ids == ["s/s", "s/taken-back-1"]
     assert [said for _, said in importer.said()] == ["one", "first", "three", "two"]
+
+
+def test_a_sub_agent_of_qwen_is_linked_to_its_call(importer: Importer) -> None:
+    """Its file names the session; its id ends with that of the call."""
+    own = {"agentId": "general-purpose-call_4", "agentName": "general-purpose"}
+    importer.lines("agent-x.jsonl", qwen("user", "0", None, {"text": "count"}, **own))
+    assert importer.ids == ["s/general-purpose-call_4"]
+    first = next(iter(importer.store.conversation(importer.ids[0]).events())).event
+    assert isinstance(first, RunStarted)
+    assert (first.parent_conversation_id, first.parent_call_id) == ("s", "call_4")
 
 
 def test_telemetry_alone_is_refused_as_that_of_qwen(importer: Importer) -> None:
@@ -365,6 +377,29 @@ def test_a_text_right_after_its_call_is_its_result(importer: Importer) -> None:
     assert [said for _, said in importer.said()][-1] == "[read_file for 'x'] Result:\nlate"
 
 
+def test_a_call_that_stands_as_xml_in_the_words_is_known_by_its_result(importer: Importer) -> None:
+    """Older versions had no calls of the provider's."""
+    written = (
+        "I write it.\n<write_to_file>\n<path>a.html</path>\n<content>\n<b>x</b>\n</content>\n"
+        "</write_to_file>"
+    )
+    tools = importer.document(
+        "t.json",
+        [
+            cline("user", TASK),
+            cline("assistant", cline_text(written)),
+            cline("user", cline_text("[write_to_file for 'a.html'] Result:\n\nSaved.")),
+            cline("assistant", cline_text("<execute_command>\n<command>ls</command>")),
+            cline("user", cline_text("[execute_command for 'ls'] Result:\nCommand failed.")),
+        ],
+    )
+    assert states(tools) == [("write_to_file", "Completed"), ("execute_command", "Failed")]
+    assert [tool.call.arguments for tool in tools] == [
+        {"path": "a.html", "content": "<b>x</b>"},
+        {"command": "ls"},
+    ]
+
+
 def test_a_result_that_is_a_block_ends_its_call(importer: Importer) -> None:
     """With other providers; the error is marked, or stands at the beginning."""
     ends: list[dict[str, Any]] = [
@@ -396,6 +431,46 @@ def test_a_task_of_cline_is_named_for_its_folder(importer: Importer) -> None:
     assert importer.ids == ["1777370400000"]
 
 
+# Factory Droid
+
+
+@pytest.mark.parametrize("lines", [DROID, DROID_STREAM], ids=["session", "stream"])
+def test_calls_of_droid_are_read_from_sessions_and_streams(
+    lines: list[dict[str, Any]], importer: Importer
+) -> None:
+    """What the end of a stream says again is not told twice."""
+    tools = importer.lines("x.jsonl", *lines)
+    assert (importer.ids, importer.problems) == (["s"], [])
+    assert states(tools) == [("Execute", "Completed"), ("Execute", "Failed")]
+    assert [tool.call.arguments for tool in tools] == [{"command": "ls"}, {"command": "id"}]
+    assert [said for _, said in importer.said()].count("Done.") <= 1
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "program"),
+    [
+        (
+            "a.jsonl",
+            '{"role":"assistant","message":{"content":[{"type":"tool_use","name":"Shell"}]}}',
+            "Cursor",
+        ),
+        ("a.json", '{"history":[{"user":{},"assistant":{"ToolUse":{}}}]}', "Kiro or Amazon Q"),
+        ("a.log", "\n# aider chat started at 2026-11-28 10:00:00\n\n#### go\n", "aider"),
+    ],
+)
+def test_what_is_not_read_is_refused_as_its_program_s(
+    name: str, text: str, program: str, importer: Importer
+) -> None:
+    """It is never a success without its calls."""
+    path = importer.folder / name
+    path.write_text(text)
+    with pytest.raises(SourceError, match=program):
+        import_file(importer.store, path)
+
+
 # pi
 
 
@@ -425,6 +500,58 @@ def test_entries_of_pi_that_name_no_other_stand_in_their_order(importer: Importe
     tools = importer.lines("s.jsonl", PI[0], *plain)
     assert importer.ids == ["s"]
     assert states(tools) == [("bash", "Completed"), ("bash", "Failed")]
+
+
+PLACED = {
+    ".cline/data/sessions/1795753212444_8bk6o/1795753212444_8bk6o.messages.json": (
+        "cline-cli-3.0.65.messages.json",
+        "cline-cli:1795753212444_8bk6o",
+        6,
+    ),
+    ".cline/data/tasks/1777370400000/api_conversation_history.json": (
+        "cline-vscode-2026-04.api_conversation_history.json",
+        "cline:1777370400000",
+        2,
+    ),
+    ".continue/sessions/4a40c626-d129-4f83-ba2a-3ec3bde9f1fd.json": (
+        "continue-1.5.47.session.json",
+        "continue:4a40c626-d129-4f83-ba2a-3ec3bde9f1fd",
+        6,
+    ),
+    ".copilot/session-state/32ef77d9-0391-471a-b418-29582f52893e/events.jsonl": (
+        "copilot-cli-1.0.102.events.jsonl",
+        "copilot-cli:32ef77d9-0391-471a-b418-29582f52893e",
+        7,
+    ),
+    ".kimi-code/sessions/wd_proj_1/ses_2/agents/main/wire.jsonl": (
+        "kimi-code-2.1.0.wire.jsonl",
+        "kimi-code:ses_2",
+        8,
+    ),
+    ".qwen/projects/-home-dev-proj/chats/30707d98-ac1c-468f-a215-edbfaee162e0.jsonl": (
+        "qwen-code-0.24.4.jsonl",
+        "qwen-code:30707d98-ac1c-468f-a215-edbfaee162e0",
+        8,
+    ),
+}
+"""Where a file lies in a home folder, its name, and calls."""
+
+
+@pytest.mark.parametrize("place", [*PLACED])
+def test_a_session_is_found_where_its_program_keeps_it(
+    place: str, tmp_path: Path, store: EventStore
+) -> None:
+    """Its id and its calls are those of the import."""
+    file, name, calls = PLACED[place]
+    path = tmp_path / place
+    path.parent.mkdir(parents=True)
+    path.write_bytes(path_of(file).read_bytes())
+    (session,) = discover(tmp_path).sessions
+    shown = described(session)
+    assert (shown.name, shown.calls) == (name, calls)
+    (done,) = import_sessions(store, [session])
+    assert (done.ids[0], done.refused) == (session.id, [])
+    assert len(store.conversation(session.id).tools) == calls
 
 
 # Compactions

@@ -276,6 +276,16 @@ def test_a_repeated_record_is_imported_once(tmp_path: Path) -> None:
     ]
 
 
+def test_requests_that_the_program_keeps_are_silent(tmp_path: Path) -> None:
+    """Their messages stand in the session, too."""
+    log = Log().user("go")
+    kept = {"type": "api-request-blob", "hash": "h", "message": {"role": "user", "content": "go"}}
+    log.records.append({"sessionId": log.session, "uuid": "u9", **kept})
+    source = read(log.save(tmp_path))
+    ((_, messages),) = taken(source)
+    assert (len(messages), source.problems) == (1, [])
+
+
 def test_a_call_that_is_written_again_as_its_message_grows_is_one(tmp_path: Path) -> None:
     """The last of its arguments count; the same id in another message is another call."""
     log = Log().user("go").assistant("m1", text("now"), use("a"))
@@ -360,7 +370,7 @@ def test_records_without_a_message_are_skipped(tmp_path: Path) -> None:
     source = read(path)
     assert [len(messages) for _, messages in taken(source)] == [1]
     assert [str(problem) for problem in source.problems] == [
-        "line 6: a of tomorrow record, whose message is not known",
+        "line 6: a record of type of tomorrow, whose message is not known",
         "line 7: a record without a uuid, from another stream",
         "line 8: not a record of a session log",
     ]

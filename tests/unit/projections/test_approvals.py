@@ -65,7 +65,7 @@ def test_an_imported_call_is_not_listed() -> None:
 
 
 def test_a_copied_call_waits_in_its_own_conversation_alone(store: EventStore) -> None:
-    """Also while a reader is between the copies of a fork and what closes them."""
+    """A reader may be between the copies of a fork and the ends of its calls."""
     chat = store.conversation("a")
     chat.request("pay", {"amount": 1}, "x")
     chat.fork(chat.version, "b")
@@ -76,7 +76,7 @@ def test_a_copied_call_waits_in_its_own_conversation_alone(store: EventStore) ->
 
 
 def test_a_copied_call_that_runs_again_is_in_doubt_where_it_runs(store: EventStore) -> None:
-    """It has a step of the fork's own then."""
+    """The new attempt is the fork's own."""
     chat = store.conversation("a")
     chat.request("pay", {"amount": 1}, "x")
     chat.start("x")

@@ -63,6 +63,16 @@ def test_loops_open_calls_and_repeated_errors(chat: Conversation) -> None:
     assert len(found) == 3
 
 
+def test_a_repeated_error_is_quoted_where_it_came_first(chat: Conversation) -> None:
+    """The version that is named, and the text beside it, are of the same event."""
+    for number in range(3):
+        asked = chat.request("find", {"page": number})
+        chat.start(asked.id)
+        chat.fail(asked.id, ValueError(f"429, request {number + 71}"))
+    (finding,) = scan(chat.events())
+    assert str(finding) == "repeated_errors: version 3: 3 times: 429, request 71"
+
+
 def test_an_unused_result(chat: Conversation) -> None:
     """No word of the result comes again; words of the arguments do not count."""
     answer = {

@@ -519,10 +519,8 @@ def test_a_repeated_event_changes_nothing(
 
 
 @pytest.mark.parametrize("batch", [1, 3, 1000])
-def test_what_was_copied_is_counted_once_in_tables(
-    store: EventStore, path: Path, batch: int
-) -> None:
-    """Also where a batch ends inside a fork, and after a rebuild; copied calls go on."""
+def test_forks_are_counted_once_in_tables(store: EventStore, path: Path, batch: int) -> None:
+    """Batches may end inside of a fork, tables may be rebuilt, and copied calls go on."""
     chat = store.conversation("a")
     for name in ("done", "failed", "open"):
         chat.request(name, {"n": 1}, name)

@@ -35,7 +35,7 @@ def chat(store: EventStore) -> Conversation:
 
 
 def test_a_run_and_three_forks_are_one_failure(store: EventStore, chat: Conversation) -> None:
-    """Of the forks two are forks of a fork, and one begins before the failure."""
+    """Two of the forks are of a fork, and one is made before the failure."""
     first = chat.fork(chat.version, "b")
     first.fork(first.version, "c")
     first.fork(first.version, "d")
@@ -88,7 +88,7 @@ def test_a_call_that_a_fork_asks_for_again_is_repeated(
 def test_the_next_attempt_of_a_copied_call_is_counted(
     store: EventStore, chat: Conversation, again: str
 ) -> None:
-    """It happened in the fork: an attempt and a retry of a call that the origin has asked for."""
+    """The fork has an attempt and a retry of a call that its origin has asked for."""
     fork = chat.fork(chat.version, "b")
     fork.start("one", 2)
     middle = error_statistics(store.read()).overall
@@ -108,10 +108,8 @@ def test_the_next_attempt_of_a_copied_call_is_counted(
     assert overall.outcome_unknown == found.anomaly_count == 0
 
 
-def test_what_is_learned_of_a_copied_response_is_not_counted(
-    store: EventStore, chat: Conversation
-) -> None:
-    """Nor is that response counted again for a tool that its turn asks for in the fork."""
+def test_completing_a_copied_response_is_not_counted(store: EventStore, chat: Conversation) -> None:
+    """The response is not counted for a tool either that its turn asks for in the fork."""
     fork = chat.fork(chat.version, "b")
     fork.append(ModelResponded(latency=7, completes=5))
     fork.append(ToolPending(FunctionCall("mail", {}, "two"), turn=1))

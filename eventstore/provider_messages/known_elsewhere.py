@@ -30,7 +30,7 @@ MAX_EVENTS = 1_000
 """Events of calls with one fingerprint that are looked at."""
 
 
-def told_elsewhere(
+def known_elsewhere(
     messages: Batch, conversation_id: str, session: Session, find: Find
 ) -> frozenset[bytes]:
     """Return the stems of the messages that happened in other conversations."""
