@@ -328,7 +328,7 @@ class AsyncConversation:
         provider: AnyProvider = "openai",
         *,
         is_error: Callable[[Any], bool] | None = None,
-        is_rejection: Callable[[Any], bool] | None = None,
+        is_rejection: Callable[[Any], bool | str] | None = None,
         imported: bool = True,
     ) -> list[Tool]:
         """Record messages, as one append; see `Conversation.record_messages`."""
@@ -352,7 +352,7 @@ class AsyncConversation:
         provider: AnyProvider = "openai",
         *,
         is_error: Callable[[Any], bool] | None = None,
-        is_rejection: Callable[[Any], bool] | None = None,
+        is_rejection: Callable[[Any], bool | str] | None = None,
         started: RunStarted | None = None,
         occurred_at: Sequence[int | None] = (),
         error_pattern: str | re.Pattern[str] | None = None,

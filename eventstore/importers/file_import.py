@@ -236,10 +236,11 @@ class _Importing:
         if transcript.parent_id is not None:
             started = RunStarted(None, transcript.parent_id, transcript.parent_call_id)
         origin = ImportSource(
-            is_rejection=is_refusal,
+            is_rejection=transcript.is_rejection or is_refusal,
             started=started,
             times=transcript.times,
             error_pattern=self._error_pattern or transcript.error_pattern,
+            full_text=transcript.full_text,
             find=self._store.read_fingerprint if transcript.may_repeat else None,
         )
         importing = Import(chat.session, chat.id, known_provider(transcript.provider), origin)

@@ -58,9 +58,6 @@ _SHAPES: Final[dict[str, Callable[[JsonObject], bool]]] = {
     "an export of toolledger (`toolledger restore` reads it)": lambda value: (
         {"conversation_id", "version", "tag", "event"} <= value.keys()
     ),
-    "runs of LangSmith": lambda value: (
-        "run_type" in value and ("dotted_order" in value or "trace_id" in value)
-    ),
     "a data set of ShareGPT's form": lambda value: any(
         "from" in each and "value" in each for each in objects(value, "conversations")
     ),
@@ -108,6 +105,12 @@ _SHAPES: Final[dict[str, Callable[[JsonObject], bool]]] = {
         value.get("type") == "thread.started" and "thread_id" in value
     ),
     "a span as Gemini CLI keeps it in a file of its own": lambda value: "_spanContext" in value,
+    "a file of an older OpenCode with one message or part (`opencode export` prints sessions)": (
+        lambda value: "sessionID" in value and text(value, "id").startswith(("msg_", "prt_"))
+    ),
+    "messages of Goose": lambda value: any(
+        part.get("type") in ("toolRequest", "toolResponse") for part in objects(value, "content")
+    ),
     "logs or metrics of OpenTelemetry, without spans": lambda value: (
         "resourceLogs" in value or "resourceMetrics" in value
     ),

@@ -20,11 +20,14 @@ from eventstore.importers.programs.cline import ClineSessions, ClineTasks
 from eventstore.importers.programs.codex import CodexRollouts
 from eventstore.importers.programs.continue_cli import ContinueSessions
 from eventstore.importers.programs.copilot_cli import CopilotSessions
+from eventstore.importers.programs.crush import CrushSessions
 from eventstore.importers.programs.droid import DroidSessions
 from eventstore.importers.programs.gemini_cli import GeminiSessions
+from eventstore.importers.programs.goose import GooseDatabase, GooseSessions
 from eventstore.importers.programs.kimi_code import KimiSessions
 from eventstore.importers.programs.mini_swe_agent import MiniSweAgentRuns
 from eventstore.importers.programs.opencode import OpenCodeExports
+from eventstore.importers.programs.opencode_database import OpenCodeDatabase
 from eventstore.importers.programs.openhands import OpenHandsEvents
 from eventstore.importers.programs.pi import PiSessions
 from eventstore.importers.programs.qwen_code import QwenSessions
@@ -34,6 +37,7 @@ from eventstore.importers.reading.database_format import DatabaseFormat
 from eventstore.importers.reading.file_format import FileFormat, KnownFormat
 from eventstore.importers.traces.inspect_logs import InspectLogs
 from eventstore.importers.traces.langfuse import LangfuseTraces
+from eventstore.importers.traces.langsmith import LangSmithRuns
 from eventstore.importers.traces.otlp import OpenTelemetrySpans
 
 KNOWN_FORMATS: Final[tuple[KnownFormat, ...]] = (
@@ -42,6 +46,7 @@ KNOWN_FORMATS: Final[tuple[KnownFormat, ...]] = (
     GeminiSessions(),
     QwenSessions(),
     OpenCodeExports(),
+    GooseSessions(),
     CopilotSessions(),
     KimiSessions(),
     ContinueSessions(),
@@ -56,6 +61,7 @@ KNOWN_FORMATS: Final[tuple[KnownFormat, ...]] = (
     InspectLogs(),
     OpenTelemetrySpans(),
     LangfuseTraces(),
+    LangSmithRuns(),
     PydanticMessages(),
     AgentRuns(),
     AgentItems(),
@@ -70,7 +76,13 @@ KNOWN_FORMATS: Final[tuple[KnownFormat, ...]] = (
 FORMATS: Final[tuple[FileFormat, ...]] = (*KNOWN_FORMATS, Conversations(), Messages())
 """The formats of text files, in the order in which they are asked."""
 
-DATABASE_FORMATS: Final[tuple[DatabaseFormat, ...]] = (AgentSessions(), Checkpoints())
+DATABASE_FORMATS: Final[tuple[DatabaseFormat, ...]] = (
+    AgentSessions(),
+    Checkpoints(),
+    OpenCodeDatabase(),
+    GooseDatabase(),
+    CrushSessions(),
+)
 """The forms of SQLite databases, in the order in which they are asked."""
 
 

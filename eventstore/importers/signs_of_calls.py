@@ -2,8 +2,8 @@
 
 1. An object is a call or a result by the name of its type, by the name of the member that holds it,
    or by its own members: a tool's name beside arguments, or the id of a call.
-2. A provider's form knows those that its adapter names (`FormatSignature`). What its servers ran
-   is kept as it is, and is none of them.
+2. A provider's form knows those that its adapter names (`FormatSignature`). What its servers ran,
+   by its type or its `execution`, is kept as it is, and is none of them.
 3. What stands inside a call or a result is the tool's own, and is not looked at.
 """
 
@@ -50,6 +50,8 @@ _ASIDE: Final = frozenset(
 
 _CONTENTS: Final = frozenset({"content", "parts", "contents", "blocks", "items"})
 _MAX_DEPTH: Final = 4
+_SERVER: Final = "server"
+"""The `execution` of an item of OpenAI Responses that the provider ran."""
 
 
 class Sign(NamedTuple):
@@ -126,10 +128,10 @@ def _found(
             yield from _found(each, known, depth, in_content=in_content)
     elif is_json_object(value):
         kind = _kind_of(value)
+        if kind in known.served_types or value.get("execution") == _SERVER:
+            return
         if kind in known.types:
             yield Sign(str(kind), is_known=True, in_content=in_content)
-        elif kind in known.served_types:
-            return
         elif kind is not None and _is_named(kind):
             yield Sign(kind, is_known=False, in_content=in_content)
         elif _has_members_of_call(value):

@@ -18,7 +18,7 @@ from eventstore.importers.message_files import MAX_DETECTED_VALUES, Conversation
 from eventstore.importers.programs.event_folder import EventFolder, is_event_folder
 from eventstore.importers.programs.openhands import OpenHandsEvents
 from eventstore.importers.reading.file_format import FileContent, FileFormat, NumberedValues, Unit
-from eventstore.importers.reading.json_lines import TextFile, decode
+from eventstore.importers.reading.json_lines import SeveralValues, TextFile, decode
 from eventstore.importers.reading.problems import NoMessages, Problem, Problems, SourceError
 from eventstore.importers.reading.transcript import Transcript
 from eventstore.importers.traces import eval_archive
@@ -116,7 +116,16 @@ class Source:
             return self._read(OpenHandsEvents(), file.values(), "item")
         if self._has_lines(file):
             return self._read_lines(file.values())
-        value = file.whole()
+        return self._read_document(file)
+
+    def _read_document(self, file: TextFile) -> Iterator[Transcript]:
+        """Read a file that is one JSON value."""
+        try:
+            value = file.whole()
+        except SeveralValues:  # as a console prints spans: each over several lines
+            if not file.has_brackets_alone():
+                raise
+            return self._read_lines(file.values())
         if is_json_list(value):
             return self._read_list(value)
         file_format = self._format or _format_of(value, "file")

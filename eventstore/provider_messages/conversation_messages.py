@@ -93,7 +93,7 @@ class ConversationMessages:
         provider: AnyProvider = "openai",
         *,
         is_error: Callable[[Any], bool] | None = None,
-        is_rejection: Callable[[Any], bool] | None = None,
+        is_rejection: Callable[[Any], bool | str] | None = None,
         imported: bool = True,
     ) -> list[Tool]:
         """Record messages in a provider's form, as one append.
@@ -106,8 +106,8 @@ class ConversationMessages:
         result gets the same id. A result that answers no call is kept as text. `is_error` is
         called with a result as its provider wrote it, and returns whether it is a failure; without
         it a mark decides, or the text `{"error":"..."}` where the provider has no mark.
-        `is_rejection` returns whether a person refused the call. Of a whole request, its list is
-        recorded.
+        `is_rejection` returns whether a person refused the call, or the source of the refusal. Of a
+        whole request, its list is recorded.
 
         A call without a result may have run where the messages come from (`imported`): its outcome
         is unknown. With `imported=False` it has not run yet, as with `record`.
@@ -140,7 +140,7 @@ class ConversationMessages:
         provider: AnyProvider = "openai",
         *,
         is_error: Callable[[Any], bool] | None = None,
-        is_rejection: Callable[[Any], bool] | None = None,
+        is_rejection: Callable[[Any], bool | str] | None = None,
         started: RunStarted | None = None,
         occurred_at: Sequence[int | None] = (),
         error_pattern: str | re.Pattern[str] | None = None,

@@ -15,7 +15,7 @@ An import may be repeated:
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from typing import Any
 
@@ -58,13 +58,15 @@ _encode = msgspec.json.Encoder(order="deterministic").encode
 class ImportSource(msgspec.Struct, frozen=True, kw_only=True):
     """What an import knows of its messages besides themselves; see `Conversation.import_messages`.
 
-    `times` may grow while the messages are taken. With `find`, messages that another conversation
-    has are copies; see `known_elsewhere`.
+    `times` may grow while the messages are taken. `full_text` gives the whole of a result whose
+    message has a part of its text: the log keeps it, and the provider's message as it was. With
+    `find`, messages that another conversation has are copies; see `known_elsewhere`.
     """
 
     is_error: ResultTest | None = None
     is_rejection: ResultTest | None = None
     error_pattern: str | re.Pattern[str] | None = None
+    full_text: Callable[[str], str | None] | None = None
     started: RunStarted | None = None
     times: Sequence[int | None] = ()
     find: Find | None = None
@@ -115,7 +117,8 @@ class Import:
     def run(self, messages: Iterable[Any] | JsonObject) -> Imported:
         """Append the messages that the log does not hold yet."""
         source, provider, sizes = self._source, self._provider, self._sizes
-        reader = HistoryReader(provider, source.is_error, source.is_rejection, source.error_pattern)
+        tests = (source.is_error, source.is_rejection)
+        reader = HistoryReader(provider, *tests, source.error_pattern, source.full_text)
         read = map(reader.read, listed(messages, list_key(provider)))
         batches = in_batches(read, sizes)
         for batch in in_own_form(batches, provider, sizes):

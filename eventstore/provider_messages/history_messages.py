@@ -6,6 +6,7 @@ The stem is a digest over a message and all messages before it.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -23,6 +24,7 @@ from eventstore.providers.model import (
     CopiedMessage,
     ParsedCall,
     ParsedCompaction,
+    ParsedEnd,
     ParsedItem,
     ParsedMessage,
     ParsedResult,
@@ -50,6 +52,7 @@ class HistoryMessage(msgspec.Struct, frozen=True):
     answers: int = 1
     """How many answers the response has, of which the first is taken."""
     compaction: ParsedCompaction | None = None
+    ended: ParsedEnd | None = None
     """The compaction that stands here in place of a message."""
     is_copy: bool = False
     """Whether it happened in another conversation."""
@@ -70,7 +73,7 @@ class HistoryMessage(msgspec.Struct, frozen=True):
     def is_of_user(self) -> bool:
         """Whether it is the user's: no results of earlier calls are expected after it."""
         said = (isinstance(item, ParsedMessage) and item.role == "user" for item in self.items)
-        return self.compaction is None and all(said)
+        return self.compaction is None and self.ended is None and all(said)
 
     @property
     def may_be_continued(self) -> bool:
@@ -88,10 +91,12 @@ class HistoryReader:
         is_error: ResultTest | None,
         is_rejection: ResultTest | None,
         error_pattern: str | re.Pattern[str] | None,
+        full_text: Callable[[str], str | None] | None = None,
     ) -> None:
         self._provider = provider
         self._tests = (is_error, is_rejection)
         self._error_pattern = None if error_pattern is None else re.compile(error_pattern)
+        self._full_text = full_text
         self._stem = b""  # of the last message
 
     def read(self, message: object) -> HistoryMessage:
@@ -106,6 +111,9 @@ class HistoryReader:
         failed, answers = None, 1
         if isinstance(message, ParsedCompaction):
             return self._compaction(message, is_copy=is_copy)
+        if isinstance(message, ParsedEnd):
+            self._stem = stem_of(self._stem, _encode(("ended", message.reason)))
+            return HistoryMessage(self._stem, [], ended=message, is_copy=is_copy)
         if isinstance(message, _ITEMS):
             item, form = _encodable(message)
             items = [item]
@@ -120,7 +128,9 @@ class HistoryReader:
             is_silent = not is_json_object(message) and says_nothing(message, self._provider, why)
             heard = None if is_silent else given
             parsed = parse_plain(heard, self._provider, *self._tests, failure=why)
-            items = [without_restorable_native(item, self._provider) for item in parsed]
+            items = [
+                without_restorable_native(item, self._provider) for item in map(self._whole, parsed)
+            ]
             items = items if is_whole else [_with_reason(item, reason) for item in items]
         self._stem = stem_of(self._stem, form)
         if self._error_pattern is not None:
@@ -136,6 +146,13 @@ class HistoryReader:
         kept = tuple(item for item, _ in messages if isinstance(item, ParsedMessage))
         compaction = msgspec.structs.replace(given, messages=kept)
         return HistoryMessage(self._stem, [], compaction=compaction, is_copy=is_copy)
+
+    def _whole(self, item: ParsedItem) -> ParsedItem:
+        """Return an item; a result that stands cut in its message with the whole of its text."""
+        if self._full_text is None or not isinstance(item, ParsedResult):
+            return item
+        whole = self._full_text(item.text)
+        return item if whole is None else msgspec.structs.replace(item, text=whole)
 
 
 def _plain(message: Any, *, is_whole: bool) -> JsonValue:

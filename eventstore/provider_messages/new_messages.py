@@ -17,7 +17,7 @@ from eventstore.append.conversation_state import ConversationState
 from eventstore.append.stored_once import event_ids_of, has_stem, is_of_stem
 from eventstore.append.tool_fold import LookUp
 from eventstore.domain.copies import copy_id
-from eventstore.domain.events import Event, MessageAdded, ToolPending
+from eventstore.domain.events import Event, MessageAdded, RunEnded, ToolPending
 from eventstore.errors import ImportConflict
 from eventstore.provider_messages.batches import Batch
 from eventstore.provider_messages.compactions import HistoryPlaces, first_ids
@@ -139,6 +139,8 @@ def events_of_new(
             by_message[number].append(message.failed)
         if message.compaction is not None:
             by_message[number] += places.compacted(message.compaction, len(made.events), provider)
+        if message.ended is not None:
+            by_message[number].append(RunEnded(message.ended.reason, message.ended.failure))
         places.add(len(made.events))
         made.events += by_message[number]
         made.messages += bool(by_message[number])

@@ -18,8 +18,11 @@ from eventstore.providers.kept_messages import KeptMessages
 from eventstore.providers.model import Call, Change, NativeMessage, ParsedItem, Rendered, Turn
 from eventstore.providers.tool_definition import ToolDefinition
 
-ResultTest: TypeAlias = Callable[[JsonObject], bool]
-"""Answers a question about a result as the provider wrote it."""
+ResultTest: TypeAlias = Callable[[JsonObject], bool | str]
+"""Answers a question about a result as the provider wrote it.
+
+Whether a call was refused may be answered with its `ToolRejected.source`.
+"""
 
 
 class FormatSignature(msgspec.Struct, frozen=True, kw_only=True):

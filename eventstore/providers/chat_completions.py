@@ -139,7 +139,7 @@ class ChatCompletionsAdapter(ProviderAdapter):
             content if type(content) is str else self.result_text(content),
             bool(is_error(message)),
             message if well_formed else None,
-            bool(is_rejection(message)),
+            is_rejection(message),
             well_formed,
             () if well_formed else self.parts_beside_text(message),
         )

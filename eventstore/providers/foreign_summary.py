@@ -1,4 +1,4 @@
-"""A summary of another provider: what was before it goes to nobody.
+"""A summary of another provider: what was before it is sent no more.
 
 Its own provider ignores what is before the summary, and gets it as it is. Another one reads the
 summary as text, if there is any to read, and nothing that it stands for. The system's words stay.

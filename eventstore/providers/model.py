@@ -74,8 +74,8 @@ class ParsedResult(msgspec.Struct, frozen=True, gc=False):
     is_error: bool = False
     native: JsonObject | None = None
     """The provider's own form, where it is well formed."""
-    rejected: bool = False
-    """A person refused the call."""
+    rejected: bool | str = False
+    """Whether the call was refused: True by a person, otherwise its `ToolRejected.source`."""
     well_formed: bool = False
     parts: tuple[Part, ...] = ()
     """What it shows besides text, where it is not well formed."""
@@ -101,9 +101,16 @@ class ParsedCompaction(msgspec.Struct, frozen=True, gc=False):
     tokens_before: int | None = None
 
 
+class ParsedEnd(msgspec.Struct, frozen=True, gc=False):
+    """The end of a run among the messages of a history; see `RunEnded`."""
+
+    reason: str
+    failure: Failure | None = None
+
+
 ParsedItem: TypeAlias = ParsedMessage | ParsedResult
 
-HistoryItem: TypeAlias = ParsedItem | ParsedCompaction
+HistoryItem: TypeAlias = ParsedItem | ParsedCompaction | ParsedEnd
 """What a source gives that is no provider's messages."""
 
 

@@ -388,7 +388,7 @@ class _Writer:
 
     def _answer(self, number: int, item: ParsedResult, slot: Slot, events: list[Event]) -> bool:
         """Let the result answer the call; return whether it does."""
-        rejected = item.rejected and not slot.attempts  # a call that was started cannot be rejected
+        rejected = bool(item.rejected) and not slot.attempts  # one that started is not rejected
         error = item.is_error and not rejected
         if slot.text is not None:
             if slot.repeats(item.text, error=error) or self._is_made_of(item, slot):
@@ -421,7 +421,8 @@ class _Writer:
     def _ended(self, item: ParsedResult, slot: Slot, *, rejected: bool) -> Event:
         provider = self._provider if item.native is not None else None
         if rejected:
-            return ToolRejected(slot.id, item.text, provider=provider, native=item.native)
+            source = item.rejected if isinstance(item.rejected, str) else "human"
+            return ToolRejected(slot.id, item.text, source, provider=provider, native=item.native)
         if item.is_error:
             in_doubt = tells_of_doubt(item.text) or None
             failure = Failure(ErrorKind.INTERNAL, item.text, in_doubt=in_doubt)

@@ -9,6 +9,7 @@ is a failure only where the command itself complains: the text may be about anyt
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from eventstore import FunctionCall
 from eventstore.domain.json_types import is_json_list, is_json_object
@@ -92,6 +93,7 @@ def _shows_text(command: str) -> bool:
     return _SHOWS_TEXT.match(_PARTS.split(command)[-1].strip()) is not None
 
 
-def parts_of(command: str) -> list[str]:
+@lru_cache(4_096)
+def parts_of(command: str) -> tuple[str, ...]:
     """Return the commands of a line, one after the other; a pipe is one command."""
-    return [part.strip() for part in _OTHERS.split(command) if part.strip()]
+    return tuple(part.strip() for part in _OTHERS.split(command) if part.strip())

@@ -291,3 +291,126 @@ OBSERVATIONS = [
     observation("GENERATION", "chat", 5, 6, input="thanks", output={"content": "done"}),
     observation("SPAN", "other", 0, 9),
 ]
+
+
+def run(kind: str, own: str, start: float, end: float | None, **fields: Any) -> dict[str, Any]:
+    """Return a run of LangSmith; its parent is the run `root`."""
+    given = {
+        "id": own,
+        "trace_id": "root",
+        "dotted_order": f"1Zroot.2Z{own}",
+        "parent_run_id": "root",
+        "name": "find" if kind == "tool" else kind,
+        "run_type": kind,
+        "start_time": clock(start).rstrip("Z"),
+        "end_time": None if end is None else clock(end).rstrip("Z"),
+        "error": None,
+        "inputs": {},
+        "outputs": None,
+        "extra": {"metadata": {}},
+    }
+    return given | fields
+
+
+def serialised(kind: str, content: str, **fields: Any) -> dict[str, Any]:
+    """Return a message as LangChain serialises it."""
+    names = ["langchain", "schema", "messages", kind]
+    return {
+        "lc": 1,
+        "type": "constructor",
+        "id": names,
+        "kwargs": {"content": content, **fields},
+    }
+
+
+def langsmith_runs() -> list[dict[str, Any]]:
+    """Return the runs of an agent with four calls: good, failed, without an end, and paused."""
+    calls = [
+        {"name": "find", "args": {"q": each}, "id": each, "type": "tool_call"}
+        for each in ("good", "bad", "open", "asks")
+    ]
+    asked = {"messages": [[serialised("HumanMessage", "go", type="human")]]}
+    answer = serialised("AIMessage", "I look.", type="ai", tool_calls=calls)
+    said = {"type": "tool", "content": "here", "tool_call_id": "good", "status": "success"}
+    broke = "ValueError('gone')Traceback (most recent call last):\n  File"
+    paused = "GraphInterrupt((Interrupt(value='may I?'),))Traceback (most recent call last):"
+    root = run("chain", "root", 0, 9) | {"parent_run_id": None}
+    root["extra"] = {"metadata": {"thread_id": "thread"}}
+    return [
+        root,
+        run("llm", "m", 1, 2, inputs=asked, outputs={"generations": [[{"message": answer}]]}),
+        run("tool", "t1", 3, 4, inputs={"q": "good"}, outputs={"output": said}),
+        run("chain", "tools", 3, 5),
+        run("tool", "t2", 3, 5, inputs={"input": "{'q': 'bad'}"}, error=broke)
+        | {"parent_run_id": "tools", "extra": {"tool_call_id": "bad"}},
+        run("tool", "t3", 3, None, inputs={"q": "open"}),
+        run("tool", "t4", 3, 6, inputs={"q": "asks"}, error=paused),
+    ]
+
+
+def phoenix_row(kind: str, own: str, start: float, **attributes: Any) -> dict[str, Any]:
+    """Return a span as a row of Phoenix's data frame; `__` in a name stands for a dot."""
+    columns = {f"attributes.{key.replace('__', '.')}": value for key, value in attributes.items()}
+    return {
+        "name": kind.lower(),
+        "span_kind": kind,
+        "parent_id": None,
+        "start_time": AT // 1000 + int(start * 1000),
+        "end_time": AT // 1000 + int(start * 1000) + 500,
+        "status_code": "OK",
+        "status_message": "",
+        "events": [],
+        "context.span_id": own,
+        "context.trace_id": "t",
+        "attributes.llm.model_name": None,
+        **columns,
+    }
+
+
+def phoenix_rows() -> list[dict[str, Any]]:
+    """Return the spans of a model with a call, and of the tool, which failed."""
+    call = {
+        "tool_call.id": "a",
+        "tool_call.function.name": "find",
+        "tool_call.function.arguments": '{"q":"x"}',
+    }
+    parts = [{"message_content.type": "text", "message_content.text": "go"}]
+    asked = [
+        {"message.role": "system", "message.content": "You find."},
+        {"message.role": "user", "message.contents": parts},
+    ]
+    answered = [{"message.role": "assistant", "message.tool_calls": [call]}]
+    said = {"message.role": "tool", "message.tool_call_id": "a", "message.content": "it broke"}
+    return [
+        phoenix_row("LLM", "1", 0, llm__input_messages=asked, llm__output_messages=answered),
+        phoenix_row("TOOL", "2", 1, tool__name="find", input__value='{"q":"x"}')
+        | {"status_code": "ERROR", "status_message": "ValueError: it broke"},
+        phoenix_row("LLM", "3", 2, llm__input_messages=[*asked, *answered, said])
+        | {
+            "attributes.llm.output_messages": [
+                {"message.role": "assistant", "message.content": "Oh."}
+            ]
+        },
+    ]
+
+
+def phoenix_span(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a row as Phoenix's client gives the span: attributes are flat, times are text."""
+    flat: dict[str, Any] = {}
+
+    def put(key: str, value: Any) -> None:
+        if isinstance(value, list):
+            for number, each in enumerate(value):
+                for name, inner in each.items():
+                    put(f"{key}.{number}.{name}", inner)
+        elif value is not None:
+            flat[key] = value
+
+    for key, value in row.items():
+        if key.startswith("attributes."):
+            put(key.removeprefix("attributes."), value)
+    kept = ("name", "span_kind", "parent_id", "status_code", "status_message", "events")
+    span = {key: row[key] for key in kept}
+    span["context"] = {"trace_id": row["context.trace_id"], "span_id": row["context.span_id"]}
+    times = {key: clock(row[key] / 1000 - AT / 1e6) for key in ("start_time", "end_time")}
+    return span | times | {"attributes": flat}

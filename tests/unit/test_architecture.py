@@ -73,6 +73,7 @@ SQL = r"\s*(SELECT|INSERT|UPDATE|DELETE)\s"
 SQL_ROOMS = (
     rf"{_TABLES}|eventstore/importers/databases\.py"
     r"|eventstore/importers/frameworks/(checkpoint_server|checkpoint_files|openai_agents_sessions)\.py"
+    r"|eventstore/importers/programs/(crush|goose|opencode_database)\.py"
 )
 
 

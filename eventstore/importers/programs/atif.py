@@ -19,7 +19,7 @@ from eventstore.importers.reading.transcript import Transcript, is_refusal
 
 _ERROR_TEXT = (
     ERROR_TEXT + r"|\[error\] tool reported failure\s*\Z|\A<returncode>(?!0<)"
-    r"|\A(?:(?!Output:)[^\n]*\n){0,5}Process exited with code (?!0\b)"
+    r"|\A(?:(?!Output:)[A-Z][A-Za-z ]{1,40}: [^\n]*\n){0,5}Process exited with code (?!0\b)"
     r"|\Aunsupported (?:custom tool )?call:"
 )
 

@@ -17,7 +17,9 @@ import msgspec
 from eventstore.domain.fingerprint import content_id
 from eventstore.domain.finish_reasons import ending_of
 from eventstore.domain.json_types import JsonObject, is_json_list, is_json_object
-from eventstore.importers.programs.claude_code_paths import SessionPath, place_of, told_on
+from eventstore.importers.programs.claude_code_paths import SessionPath, messages_on, place_of
+from eventstore.importers.programs.denials import Denials
+from eventstore.importers.programs.persisted_outputs import PersistedOutputs, session_folder
 from eventstore.importers.programs.qwen_code import is_record as is_record_of_qwen
 from eventstore.importers.reading.about import About, Listing
 from eventstore.importers.reading.file_format import FileContent, Unit
@@ -56,7 +58,7 @@ class SessionLogs:
     about = About(
         program="Claude Code",
         files="session logs, `.jsonl`",
-        failures="marked",
+        failures="marked; denials are rejections",
         places=("$CLAUDE_CONFIG_DIR/projects/*/*.jsonl", "~/.claude/projects/*/*.jsonl"),
         listing=Listing(
             call=r'"type": ?"tool_use"(?:, ?"id": ?"([^"\\]{1,200})")?',
@@ -74,7 +76,7 @@ class SessionLogs:
                 "sessions-index.json",
             ),
         ),
-        kept="thinking, images, compactions, abandoned branches, sub-agents under their call",
+        kept="thinking, images, compactions, abandoned branches, sub-agents, large results",
         lost="token counts, models, hooks, titles, snapshots of files",
         tried="2.1.332",
         on="2026-11-28",
@@ -89,7 +91,10 @@ class SessionLogs:
         log = SessionLog(content.problems)
         log.extend(content.values)
         caller = None if content.path is None else _caller(content.path)
-        yield from log.transcripts(content.file_stem, content.name, caller)
+        outputs = PersistedOutputs(session_folder(content.path), content.problems)
+        for transcript in log.transcripts(content.file_stem, content.name, caller):
+            transcript.full_text = outputs
+            yield transcript
 
 
 class _Chain:
@@ -103,6 +108,7 @@ class _Chain:
         self.times: list[int | None] = []
         self.blocks: dict[str, set[bytes]] = {}  # message id to digests of its blocks so far
         self.side_chains = 0
+        self.denials = Denials()
         self.path = SessionPath()
         self.copied = 0
         self.origin: str | None = None
@@ -117,20 +123,22 @@ class _Chain:
         self.path.add(record, len(self.messages))
         self.messages.append(message)
         self.times.append(time_of(record.get("timestamp")))
+        self.denials.add(record)
 
     def transcripts(self, conversation_id: str) -> Iterator[Transcript]:
         """Yield the conversation, and the branches of it that were abandoned."""
         paths = self.path.paths()
         for number, path in enumerate(paths):
-            told, times = told_on(path, self.messages, self.times)
+            messages, times = messages_on(path, self.messages, self.times)
             repeated = [each for each in path if place_of(each) < self.copied]
             transcript = Transcript(
                 conversation_id,
                 "anthropic",
-                told,
+                messages,
                 None if self.parent else self.origin,
                 times=times,
-                copied=len(told_on(repeated, self.messages, self.times)[0]),
+                is_rejection=self.denials,
+                copied=len(messages_on(repeated, self.messages, self.times)[0]),
                 may_repeat=True,
             )
             if number:
@@ -200,9 +208,9 @@ class SessionLog:
                 )
         calls: dict[int, list[_AgentCall]] = {}
         for chain in mains:
-            told = [*chain.transcripts(ids[id(chain)])]
-            calls[id(chain)] = [call for each in told for call in _agent_calls(each)]
-            yield from told
+            transcripts = [*chain.transcripts(ids[id(chain)])]
+            calls[id(chain)] = [call for each in transcripts for call in _agent_calls(each)]
+            yield from transcripts
         for chain in sides:
             for transcript in chain.transcripts(ids[id(chain)]):
                 if transcript.parent_id is None and chain.parent is not None:
@@ -337,8 +345,8 @@ class _AgentCall(msgspec.Struct, frozen=True):
 
 def _agent_calls(transcript: Transcript) -> Iterator[_AgentCall]:
     """Yield the calls that start a sub-agent."""
-    for told in transcript.messages:
-        message = told.message if isinstance(told, CopiedMessage) else told
+    for each in transcript.messages:
+        message = each.message if isinstance(each, CopiedMessage) else each
         content = message["content"] if is_json_object(message) else None
         for block in content if is_json_list(content) else ():
             if is_json_object(block) and block.get("type") == "tool_use":

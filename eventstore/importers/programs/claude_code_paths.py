@@ -168,37 +168,37 @@ def place_of(each: int | Boundary) -> int:
     return each if isinstance(each, int) else each.summary[0]
 
 
-def told_on(
+def messages_on(
     path: Sequence[int | Boundary], messages: KeptItems[JsonObject], times: Sequence[int | None]
 ) -> tuple[SaidOnPath, list[int | None]]:
-    """Return what is told on a path, and when: its messages, with its compactions among them."""
-    told: list[int | ParsedCompaction] = []
-    told_at: list[int | None] = []
+    """Return what is said on a path, and when: its messages, with its compactions among them."""
+    said: list[int | ParsedCompaction] = []
+    said_at: list[int | None] = []
     numbers: dict[int, int] = {}  # of messages, by their places
     for each in path:
         if isinstance(each, int):
-            numbers[each] = len(told)
-            told.append(each)
-            told_at.append(times[each])
+            numbers[each] = len(said)
+            said.append(each)
+            said_at.append(times[each])
         else:
             summary = [messages[place] for place in each.summary]
-            compactions = [*_compactions(each, summary, numbers, len(told))]
-            told += compactions
-            told_at += [times[each.summary[0]]] * len(compactions)
-    return SaidOnPath(told, messages), told_at
+            compactions = [*_compactions(each, summary, numbers, len(said))]
+            said += compactions
+            said_at += [times[each.summary[0]]] * len(compactions)
+    return SaidOnPath(said, messages), said_at
 
 
 class SaidOnPath(msgspec.Struct):
-    """What is told on a path; `told` has the places of the messages, which may wait in a file."""
+    """What is said on a path; `said` has the places of the messages, which may wait in a file."""
 
-    told: list[int | ParsedCompaction]
+    said: list[int | ParsedCompaction]
     messages: KeptItems[JsonObject]
 
     def __len__(self) -> int:
-        return len(self.told)
+        return len(self.said)
 
     def __iter__(self) -> Iterator[JsonObject | ParsedCompaction]:
-        return (self.messages[each] if isinstance(each, int) else each for each in self.told)
+        return (self.messages[each] if isinstance(each, int) else each for each in self.said)
 
 
 def _compactions(

@@ -1,9 +1,9 @@
 """Rollouts of Codex CLI: a record a line, with the items of OpenAI Responses as payloads.
 
-A result has no mark of a failure: the exit code in it tells, or the text. Turns that were rolled
-back are shown to the model no more: they are a conversation of their own. A history that was
-compacted continues with what took its place. What a fork or a sub-agent repeats of its parent is
-marked as copied.
+A result has no mark of a failure: an event before it may say how its call ended, or else the exit
+code in it, or the text. Turns that were rolled back are shown to the model no more: they are a
+conversation of their own. A history that was compacted continues with what took its place. What a
+fork or a sub-agent repeats of its parent is marked as copied.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pathlib import Path
 from eventstore.domain.json_types import JsonObject, JsonValue, is_json_object
 from eventstore.domain.messages import Opaque
 from eventstore.importers.programs.codex_copies import CopiedTurns, rollout_of, shared
+from eventstore.importers.programs.codex_ends import Ends
 from eventstore.importers.reading.about import About, Listing
 from eventstore.importers.reading.dialogue import Dialogue, call_of, spoken
 from eventstore.importers.reading.file_format import FileContent, Unit
@@ -37,7 +38,10 @@ from eventstore.providers.openai_responses.client_items import (
 _RECORDS = frozenset(
     {"session_meta", "turn_context", "response_item", "event_msg", "compacted", "world_state"}
 )
-_EXIT_CODE = re.compile(r"(?:\A|\n)(?:Process exited with code|Exit code:?) (-?\d+)")
+_EXIT_CODE = re.compile(
+    r"\A(?:(?!Output:)[A-Z][A-Za-z ]{1,40}: [^\n]*\n){0,8}"
+    r"(?:Process exited with code|Exit code:?) (-?\d+)"
+)
 """The exit code of a command stands above its output, which may have the like in it."""
 _FAILED = re.compile(
     r"\A(?:failed in sandbox|execution error|unsupported (?:custom tool )?call|failed to parse"
@@ -54,7 +58,7 @@ _CONTEXT = re.compile(
 _COMPACTIONS = frozenset({"compaction", "compaction_summary", "context_compaction"})
 _KEPT_CHARACTERS = 80_000
 """Of what the user said; the program keeps 20,000 tokens, each of which it takes for 4 bytes."""
-_REJECTED = re.compile(r"\A(?:exec command )?(?:rejected|denied|aborted) by (?:the )?user")
+_REJECTED = re.compile(r"\A(?:exec command |patch )?(?:rejected|denied|aborted) by (?:the )?user")
 
 
 class CodexRollouts:
@@ -64,7 +68,7 @@ class CodexRollouts:
     about = About(
         program="Codex CLI",
         files="rollouts, `.jsonl`",
-        failures="exit codes, text",
+        failures="events, exit codes, text",
         places=(
             "$CODEX_HOME/sessions/*/*/*/rollout-*.jsonl",
             "$CODEX_HOME/archived_sessions/rollout-*.jsonl",
@@ -138,6 +142,7 @@ class _Rollout:
         self.continues = False
         self.dialogue = Dialogue()
         self.rolled_back: list[Dialogue] = []
+        self._ends = Ends()
         self._copied = CopiedTurns()
         self._turns: list[tuple[int, JsonObject]] = []  # where each begins, and with what words
         self._context: int | None = None
@@ -164,8 +169,10 @@ class _Rollout:
             self._compact(payload, time_of(record.get("timestamp")))
         elif payload.get("type") == "thread_rolled_back":
             self._roll_back(payload.get("num_turns"))
-        elif kind == "event_msg" and payload.get("type") == "mcp_tool_call_end":
-            _add_mcp_call(self.dialogue, payload, time_of(record.get("timestamp")))
+        elif kind == "event_msg":
+            self._ends.add(payload)
+            if payload.get("type") == "mcp_tool_call_end":
+                _add_mcp_call(self.dialogue, payload, time_of(record.get("timestamp")))
         return True
 
     def finish(self, path: Path | None) -> None:
@@ -191,13 +198,17 @@ class _Rollout:
         """Take in a line of the first versions; return whether it is one."""
         if _is_old_header(line):
             self.session = self.session or text(line, "id")
-        elif text(line, "type") in _ITEMS:
+        elif text(line, "type") in _ITEMS.keys() | _RESULTS:
             self._add_item(line, line)
         else:
             return _is_quiet(line)
         return True
 
     def _add_item(self, item: JsonObject, record: JsonObject) -> None:
+        if text(item, "type") in _RESULTS:
+            self._mark(item)
+            _add_result(self.dialogue, item, time_of(record.get("timestamp")), self._ends)
+            return
         add = _ITEMS.get(text(item, "type"))
         if add is not None:
             self._mark(item)
@@ -316,7 +327,8 @@ def _add_client_result(dialogue: Dialogue, item: JsonObject, time: int | None) -
     )
 
 
-def _add_result(dialogue: Dialogue, item: JsonObject, time: int | None) -> None:
+def _add_result(dialogue: Dialogue, item: JsonObject, time: int | None, ends: Ends) -> None:
+    call_id = text(item, "call_id", "id")
     output: JsonValue = item.get("output", item.get("tools"))
     decoded = parsed(output)
     metadata: JsonObject = {}
@@ -327,15 +339,17 @@ def _add_result(dialogue: Dialogue, item: JsonObject, time: int | None) -> None:
         success, output = decoded.get("success"), decoded["content"]
     said = text_of(output)
     code: JsonValue = metadata.get("exit_code")
-    if not isinstance(code, int) and (stated := _EXIT_CODE.search(said)):
+    if not isinstance(code, int) and (stated := _EXIT_CODE.match(said)):
         code = int(stated[1])
-    failed = code != 0 if isinstance(code, int) else bool(_FAILED.match(said))
+    failed = ends.failed(call_id)
+    if failed is None:
+        failed = code != 0 if isinstance(code, int) else bool(_FAILED.match(said))
     dialogue.answer(
-        text(item, "call_id", "id"),
+        call_id,
         said,
         time,
         is_error=failed or success is False,
-        rejected=bool(_REJECTED.match(said)),
+        rejected=ends.declined(call_id) or bool(_REJECTED.match(said)),
         duration=duration_of(metadata.get("duration_seconds")),
     )
 
@@ -368,6 +382,14 @@ def _duration(took: JsonObject) -> int | None:
     return None
 
 
+_RESULTS = frozenset(
+    {
+        "function_call_output",
+        "custom_tool_call_output",
+        "local_shell_call_output",
+        "tool_search_output",
+    }
+)
 _ITEMS: dict[str, Callable[[Dialogue, JsonObject, int | None], None]] = {
     "message": _add_message,
     "agent_message": lambda dialogue, item, time: dialogue.say("user", item.get("content"), time),
@@ -375,10 +397,6 @@ _ITEMS: dict[str, Callable[[Dialogue, JsonObject, int | None], None]] = {
     "custom_tool_call": _add_call,
     "local_shell_call": _add_call,
     "tool_search_call": _add_call,
-    "function_call_output": _add_result,
-    "custom_tool_call_output": _add_result,
-    "local_shell_call_output": _add_result,
-    "tool_search_output": _add_result,
     **dict.fromkeys(("shell_call", "apply_patch_call", "computer_call"), _add_client_call),
     **dict.fromkeys(
         ("shell_call_output", "apply_patch_call_output", "computer_call_output"),

@@ -7,6 +7,7 @@ compressed continues with its summary.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import TypeAlias
 
@@ -25,6 +26,13 @@ from eventstore.importers.reading.json_members import member, objects, text, tex
 from eventstore.importers.reading.times import time_of
 from eventstore.importers.reading.transcript import Transcript
 
+_EXIT_CODE = re.compile(
+    r"^Exit Code: (-?\d+)(?:\n(?:Signal|Background PIDs|Process Group PGID): [^\n]*)*"
+    r"(?:\n</untrusted_context>)?\s*\Z",
+    re.MULTILINE,
+)
+"""What the shell's tool says below the output of a command, which may have the like in it."""
+
 _TYPES = ("user", "gemini", "info", "error", "warning")
 
 
@@ -35,7 +43,7 @@ class GeminiSessions:
     about = About(
         program="Gemini CLI",
         files="sessions, `.json` and `.jsonl`",
-        failures="marked",
+        failures="marked, exit codes",
         places=(
             "$GEMINI_CLI_HOME/.gemini/tmp/*/chats/session-*.json",
             "$GEMINI_CLI_HOME/.gemini/tmp/*/chats/session-*.jsonl",
@@ -88,7 +96,7 @@ class _Session:
         self.header: JsonObject = {}
         self.messages: _Messages = {}
         self.taken_back: list[_Messages] = []
-        self._told_again: dict[str, str] = {}  # messages in a compressed history: id to its own
+        self._later_ids: dict[str, str] = {}  # messages in a compressed history: id to its own
 
     def add(self, value: JsonObject) -> bool:
         """Take in a line, or the document; return whether it is one."""
@@ -113,7 +121,7 @@ class _Session:
 
     def _replace(self, new: list[JsonObject]) -> None:
         """Take in the history as it is now: compressed, or without what was taken back."""
-        names = {self._told_again.get(text(each, "id"), text(each, "id")) for each in new}
+        names = {self._later_ids.get(text(each, "id"), text(each, "id")) for each in new}
         if is_compressed(new) and not names & self.messages.keys():
             self._compress(new)
             return
@@ -122,20 +130,20 @@ class _Session:
             if name in names and message.get("type") == KIND:
                 past = place
         self.messages = dict(before[:past])
-        self._take([each for each in new if text(each, "id") not in self._told_again])
+        self._take([each for each in new if text(each, "id") not in self._later_ids])
         self._put_aside({i: each for i, each in before if i not in self.messages})
 
     def _compress(self, new: list[JsonObject]) -> None:
         name = f"{KIND}-{len(self.messages)}"
         self.messages[name] = compression(new, self.messages)
-        self._told_again |= dict.fromkeys((text(each, "id") for each in new), name)
+        self._later_ids |= dict.fromkeys((text(each, "id") for each in new), name)
 
     def _rewind(self, to: object) -> None:
         """Take back the message with this id and what follows it; all if no message has the id."""
         names = list(self.messages)
         start = names.index(to) if isinstance(to, str) and to in names else 0
-        if (told := self._told_again.get(str(to), "")) in self.messages:
-            start = names.index(told) + 1
+        if (own := self._later_ids.get(str(to), "")) in self.messages:
+            start = names.index(own) + 1
         self._put_aside({name: self.messages.pop(name) for name in names[start:]})
 
     def _put_aside(self, messages: _Messages) -> None:
@@ -171,14 +179,28 @@ def _answer(dialogue: Dialogue, call: JsonObject) -> None:
     status = call.get("status")
     if status not in ("success", "error", "cancelled"):
         return  # it waits, or runs
+    result = _result(call)
     dialogue.answer(
         text(call, "id"),
-        _result(call) or call.get("resultDisplay"),
+        result or call.get("resultDisplay"),
         time_of(call.get("timestamp")),
         name=text(call, "name"),
-        is_error=status == "error",
+        is_error=status == "error" or _exits_with_failure(call, result),
         rejected=status == "cancelled",
     )
+
+
+def _exits_with_failure(call: JsonObject, result: str) -> bool:
+    """Return whether a call of the shell ended with another exit code than 0, which is `success`.
+
+    `resultDisplay` is the output alone: the code stands after it.
+    """
+    if call.get("name") != "run_shell_command":
+        return False
+    shown = f": {text(call, 'resultDisplay')}\n"
+    start = result.find(shown)
+    code = _EXIT_CODE.search(result, start + len(shown) - 1 if start >= 0 else 0)
+    return code is not None and int(code[1]) != 0
 
 
 def _result(call: JsonObject) -> str:

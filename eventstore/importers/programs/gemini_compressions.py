@@ -43,11 +43,11 @@ def compression(history: Sequence[JsonObject], before: Mapping[str, JsonObject])
     return {"type": KIND, "said": said, "kept": first, "timestamp": history[0].get("timestamp")}
 
 
-def compaction_of(told: JsonObject, numbers: Mapping[str, int]) -> ParsedCompaction:
+def compaction_of(compressed: JsonObject, numbers: Mapping[str, int]) -> ParsedCompaction:
     """Return the compaction of a compression; `numbers` are those of the items, by message."""
     return ParsedCompaction(
-        tuple(message for each in objects(told, "said") for message in _standing(each)),
-        end=numbers.get(text(told, "kept")),
+        tuple(message for each in objects(compressed, "said") for message in _standing(each)),
+        end=numbers.get(text(compressed, "kept")),
         trigger=KIND,
     )
 

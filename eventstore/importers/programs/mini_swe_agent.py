@@ -1,7 +1,8 @@
 """Runs of mini-swe-agent (`.traj.json`): messages whose `extra` has actions, exit codes and times.
 
 Models with tools have a provider's calls; others write a command in a block of `bash`, which
-becomes a call of `bash`.
+becomes a call of `bash`. A run that ended well ends with the command that handed its work in: that
+command completed, though some agents write of it, as of those after it, that it was not executed.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from eventstore.domain.failure import ErrorKind, Failure
 from eventstore.domain.json_types import JsonObject, JsonValue, is_json_object
 from eventstore.importers.reading.about import About, Listing
 from eventstore.importers.reading.dialogue import Dialogue, call_of
@@ -16,8 +18,10 @@ from eventstore.importers.reading.file_format import FileContent, Unit
 from eventstore.importers.reading.json_members import member, objects, text, text_of
 from eventstore.importers.reading.times import time_of
 from eventstore.importers.reading.transcript import Transcript
-from eventstore.providers.model import ParsedCall
+from eventstore.providers.model import ParsedCall, ParsedEnd
 
+_LIMITS = ("LimitsExceeded", "TimeExceeded")
+_NOT_EXECUTED = "action was not executed"
 _FENCE = re.compile(r"```(?:bash|mswea_bash_command)\s*\n")
 _EXIT_CODE = re.compile(r"\A(?:<exception>.*?</exception>\s*)?<returncode>(-?\d+)</", re.DOTALL)
 
@@ -54,6 +58,7 @@ class MiniSweAgentRuns:
             run = _Run()
             for message in objects(value, "messages"):
                 run.add(message)
+            run.end()
             name = content.name or content.file_stem.removesuffix(".traj")
             yield run.dialogue.transcript(content.unused_name(name))
 
@@ -62,6 +67,7 @@ class _Run:
     def __init__(self) -> None:
         self.dialogue = Dialogue()
         self._open: list[str] = []
+        self._not_executed: list[tuple[str, JsonValue, int | None]] = []
         self._steps = 0
 
     def add(self, message: JsonObject) -> None:
@@ -70,17 +76,41 @@ class _Run:
         time = time_of(extra.get("timestamp"))
         said = message.get("content", message.get("output"))
         call_id = text(message, "tool_call_id", "call_id")
+        if call_id and extra.get("exception_info") == _NOT_EXECUTED:
+            self._not_executed.append((call_id, said, time))
+            return
+        status = text(extra, "exit_status")
+        if status == "Submitted":
+            self._submit(said, time)
+        self.end()
+        if message.get("role") == "exit":
+            self.dialogue.add(_end_of_run(status, extra), time)
+            return
         if message.get("role") == "assistant" or message.get("object") == "response":
             self._steps += 1
             calls = self._calls(message, extra)
             self.dialogue.reply(_said(message), calls, time)
             self._open = [call.id for call in calls if call.id]
-        elif call_id or (self._open and _ends(message)):
+        elif call_id or (self._open and _states_exit_code(message)):
             known = call_id or self._open[0]
             self._open = [each for each in self._open if each != known]
             self.dialogue.answer(known, said, time, is_error=_failed(message))
         else:
             self.dialogue.say(text(message, "role"), said, time)
+
+    def end(self) -> None:
+        """Tell of the actions that were not executed."""
+        for call_id, said, time in self._not_executed:
+            self.dialogue.answer(call_id, said, time, is_error=True)
+        self._not_executed.clear()
+
+    def _submit(self, submission: JsonValue, time: int | None) -> None:
+        """Tell that the run ended with its submission, the output of a command."""
+        waiting = [*self._not_executed]
+        self._not_executed = waiting[1:]
+        if waiting or self._open:
+            call_id, _, ended = waiting[0] if waiting else (self._open[-1], None, time)
+            self.dialogue.answer(call_id, submission, ended)
 
     def _calls(self, message: JsonObject, extra: JsonObject) -> list[ParsedCall]:
         made = [
@@ -105,16 +135,23 @@ class _Run:
         ]
 
 
+def _end_of_run(status: str, extra: JsonObject) -> ParsedEnd:
+    """Return how a run ended: with its submission, by a limit, or with an error."""
+    if status == "Submitted":
+        return ParsedEnd("completed")
+    failure = Failure(ErrorKind.INTERNAL, text(extra, "exception_str") or status)
+    return ParsedEnd("terminated" if status in _LIMITS else "error", failure)
+
+
 def _said(message: JsonObject) -> JsonValue:
     items = [each.get("content") for each in objects(message, "output")]
     return message.get("content") or "\n".join(text_of(each) for each in items if each)
 
 
-def _ends(message: JsonObject) -> bool:
-    """Return whether a message says how a command ended; the last one hands its output in."""
-    extra = member(message, "extra")
+def _states_exit_code(message: JsonObject) -> bool:
+    """Return whether a message says how a command ended."""
     stated = bool(_EXIT_CODE.match(text(message, "content")))
-    return stated or "returncode" in extra or extra.get("exit_status") == "Submitted"
+    return stated or "returncode" in member(message, "extra")
 
 
 def _blocks(said: str) -> list[str]:

@@ -110,8 +110,8 @@ class _Events:
         time = time_of(event.get("timestamp"))
         kind = text(event, "kind")
         if kind == "Condensation" or event.get("action") == "condensation":
-            told = event if kind else member(event, "args")
-            for compaction in self._condensations.condensed(told):
+            facts = event if kind else member(event, "args")
+            for compaction in self._condensations.condensed(facts):
                 self._dialogue.add(compaction, time)
         else:
             self._add(event, kind, time)

@@ -27,10 +27,10 @@ class Condensations:
         """Take in an event after which the conversation has so many items."""
         self._events += [event.get("id")] * (count - len(self._events))
 
-    def condensed(self, told: JsonObject) -> Iterator[ParsedCompaction]:
+    def condensed(self, facts: JsonObject) -> Iterator[ParsedCompaction]:
         """Yield the compactions that a condensation makes, each of events in a row."""
-        self._forgotten |= _forgotten(told, self._events)
-        self._summary = text(told, "summary") or self._summary
+        self._forgotten |= _forgotten(facts, self._events)
+        self._summary = text(facts, "summary") or self._summary
         summary = (*spoken("user", self._summary),)
         for first, end in [*self._ranges()]:
             yield ParsedCompaction(summary, first, end, trigger="condensation")
@@ -50,9 +50,9 @@ class Condensations:
             yield first, end
 
 
-def _forgotten(told: JsonObject, known: list[object]) -> set[object]:
-    first, last = told.get("forgotten_events_start_id"), told.get("forgotten_events_end_id")
-    named: set[object] = {each for each in items(told, "forgotten_event_ids") if _is_id(each)}
+def _forgotten(facts: JsonObject, known: list[object]) -> set[object]:
+    first, last = facts.get("forgotten_events_start_id"), facts.get("forgotten_events_end_id")
+    named: set[object] = {each for each in items(facts, "forgotten_event_ids") if _is_id(each)}
     if type(first) is int and type(last) is int:
         named |= {each for each in known if type(each) is int and first <= each <= last}
     return named

@@ -108,10 +108,10 @@ def _dialogue_of(records: Iterable[JsonObject]) -> Dialogue:
         time = time_of(record.get("timestamp"))
         parts = objects(member(record, "message"), "parts")
         numbers[text(record, "uuid")] = len(dialogue)
-        if history := [*map(_as_told, objects(member(record, "systemPayload"), _COMPRESSED))]:
+        if history := [*map(_as_message, objects(member(record, "systemPayload"), _COMPRESSED))]:
             dialogue.add(compaction_of(compression(history, said), numbers), time)
         elif parts:
-            said[text(record, "uuid")] = _as_told(member(record, "message"))
+            said[text(record, "uuid")] = _as_message(member(record, "message"))
         if record.get("type") == "tool_result":
             for part in parts:
                 _add_result(dialogue, member(part, "functionResponse"), record, time)
@@ -126,7 +126,7 @@ def _dialogue_of(records: Iterable[JsonObject]) -> Dialogue:
     return dialogue
 
 
-def _as_told(content: JsonObject) -> JsonObject:
+def _as_message(content: JsonObject) -> JsonObject:
     """Return a content as a compression knows it."""
     role = "user" if content.get("role") == "user" else "gemini"
     shown = [part for part in objects(content, "parts") if part.get("thought") is not True]

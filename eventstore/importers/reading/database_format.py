@@ -12,7 +12,9 @@ from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Protocol, TypeAlias
 
+from eventstore.domain.json_types import JsonObject, is_json_object
 from eventstore.importers.reading.about import About
+from eventstore.importers.reading.json_lines import decode_noting
 from eventstore.importers.reading.problems import Problems
 from eventstore.importers.reading.transcript import Transcript
 
@@ -40,3 +42,15 @@ class DatabaseFormat(Protocol):
 def bytes_of(cell: object) -> bytes:
     """Return what a cell holds as bytes."""
     return cell if isinstance(cell, bytes) else str(cell).encode()
+
+
+def object_in(cell: object, problems: Problems, where: str) -> JsonObject | None:
+    """Return the object whose JSON a cell holds; anything else is a problem, and None."""
+    try:
+        value = decode_noting(bytes_of(cell), problems, where=where)
+    except ValueError:
+        value = None
+    if is_json_object(value):
+        return value
+    problems.add(f"{where}: a row is not a JSON object")
+    return None

@@ -29,7 +29,8 @@ ERROR_TEXT = (
     r"|Traceback \(most recent call last\)|<(?:tool_use_)?error>"
     r"|An error occurred while (?:running|parsing) (?:the )?tool"  # what openai-agents says
     r"|\{\s*\"error\"\s*:\s*(?!null|false|\"\"|\{\}|\[\])\S)"
-    r"|\Ameta=[\s\S]*\bisError=True"  # a result of MCP, as Python shows it
+    # a result of MCP, as Python shows it: its own mark is at the end, after all that a tool said
+    r"|\Ameta=[\s\S]*(?: isError=True| is_error=True result_type='\w{1,20}')\s*\Z"
 )
 """The beginning of a result that failed, for sources that have no mark for it."""
 
@@ -96,7 +97,7 @@ class Dialogue:
 
         Messages with one `message_id` are pieces of one.
         """
-        said = text_of(content)
+        said = _words_of(content)
         self._calls.update(call.id for call in calls)
         if said or calls:
             parts = (Text(said),) if said else ()
@@ -119,7 +120,7 @@ class Dialogue:
         *,
         name: str | None = None,
         is_error: bool = False,
-        rejected: bool = False,
+        rejected: bool | str = False,
         duration: int | None = None,
     ) -> None:
         """Add the result of a call.
@@ -174,17 +175,22 @@ class Dialogue:
 
 def spoken(role: str, content: JsonValue) -> Iterator[ParsedMessage]:
     """Yield a message of text; none where it is empty, or spaces alone."""
-    words = text_of(content)
-    if words.strip() and content != []:  # which is a list of a tool, elsewhere
+    words = _words_of(content)
+    if words.strip():
         yield ParsedMessage(role, (Text(words),), well_formed=True)
 
 
 def _moved_back(item: HistoryItem, places: int) -> HistoryItem:
     """Return an item of a conversation that begins so many places later."""
     if not isinstance(item, ParsedCompaction):
-        return item
+        return item  # the other items count nothing
     end = None if item.end is None else max(item.end - places, 0)
     return replace(item, first=max(item.first - places, 0), end=end)
+
+
+def _words_of(content: JsonValue) -> str:
+    """Return what a message says as text; one without parts says nothing."""
+    return "" if content == [] else text_of(content)
 
 
 def call_of(call_id: object, name: object, arguments: JsonValue) -> ParsedCall:

@@ -22,6 +22,11 @@ MAX_FILE_BYTES = 512 * 1024 * 1024
 MAX_VALUES = 20_000_000
 """Values in one JSON text: each takes some 50 to 100 bytes of memory."""
 
+
+class SeveralValues(SourceError):
+    """A file that should be one JSON value has another after it."""
+
+
 NOT_JSON = "not JSON"
 KEY_TWICE = "a key twice in one object: the last of its values was read"
 
@@ -52,7 +57,8 @@ class TextFile:
         """Return the file as one JSON value.
 
         Raises:
-            SourceError: it is not JSON, or too large.
+            SourceError: it is not JSON, or too large; `SeveralValues` where a value is followed by
+                another.
         """
         if self.size > MAX_FILE_BYTES:
             raise SourceError(
@@ -68,7 +74,14 @@ class TextFile:
                 f"{self.path} is not UTF-8 (byte {error.start:,}): save it as UTF-8"
             ) from error
         except ValueError as error:
-            raise SourceError(f"{self.path} is not JSON ({error}): mend it there") from error
+            kind = SourceError
+            if isinstance(error, json.JSONDecodeError) and error.msg == "Extra data":
+                kind, self.position = SeveralValues, 0
+            raise kind(f"{self.path} is not JSON ({error}): mend it there") from error
+
+    def has_brackets_alone(self) -> bool:
+        """Return whether the first value opens on a line of its own, as `values` reads it."""
+        return self.first_line()[0] in _CLOSING_BRACKETS
 
     def first_line(self) -> tuple[bytes, bool]:
         """Return the first line, and whether more than white space follows it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, islice
 from typing import Any
 
@@ -27,7 +27,9 @@ class Transcript(msgspec.Struct):
     of the messages read so far, in microseconds since 1970 UTC. A result whose text matches
     `error_pattern` is a failure. The transcript of a sub-agent names the conversation and the call
     that started it. `part_id` names what may be one part of several, where the log has another part
-    under the id itself.
+    under the id itself. `is_rejection` says what refused the call of a result, where the file has
+    marks of its own for it; otherwise `is_refusal` does. `full_text` gives the whole of a result
+    that stands cut in its message.
 
     The first `copied` messages happened in another conversation, as where a fork repeats its
     parent: they become `CopiedMessage`s, and their events copies (`Recorded.is_copy`). Where
@@ -43,6 +45,8 @@ class Transcript(msgspec.Struct):
     times: list[int | None] = []
     error_pattern: str | None = None
     part_id: str | None = None
+    is_rejection: Callable[[Any], bool | str] | None = None
+    full_text: Callable[[str], str | None] | None = None
     copied: int = 0
     may_repeat: bool = False
 

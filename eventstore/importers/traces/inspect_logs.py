@@ -1,7 +1,8 @@
 """Logs of inspect_ai: a document with its samples, or the samples of an `.eval` archive.
 
 Messages have no times; the times of a sample's events are taken where they name the message or the
-call. Text that a sample has several times stands once among its attachments.
+call, and the earliest of them opens the sample. Text that a sample has several times stands once
+among its attachments.
 """
 
 from __future__ import annotations
@@ -80,14 +81,14 @@ class _SampleReader:
 
     def _note(self, event: JsonObject) -> None:
         time = time_of(event.get("timestamp"))
+        if time is not None:
+            self._opened = min(time, self._opened or time)
         if event.get("event") == "tool":
             self._tools[text(event, "id")] = event
         elif event.get("event") == "model":
             done = time_of(event.get("completed")) or time
             for choice in objects(member(event, "output"), "choices"):
                 self._times[text(member(choice, "message"), "id")] = done
-        elif event.get("event") == "sample_init":
-            self._opened = self._opened or time
 
     def add(self, dialogue: Dialogue, message: JsonObject) -> None:
         """Add a message."""

@@ -7,18 +7,16 @@ write instead of them.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
-
-import msgspec
 
 from eventstore.domain.json_types import JsonObject, JsonValue, is_json_list, is_json_object
 from eventstore.importers.reading.about import About
 from eventstore.importers.reading.file_format import FileContent, Unit
-from eventstore.importers.reading.json_members import member, objects, parsed, text
-from eventstore.importers.reading.times import time_of
+from eventstore.importers.reading.json_members import parsed, text
 from eventstore.importers.reading.traced_messages import items_of
 from eventstore.importers.reading.transcript import Transcript
+from eventstore.importers.traces.span_forms import Span, holds_spans, spans_in
 from eventstore.importers.traces.steps import ModelStep, Step, ToolStep, trace_as_dialogue
 from eventstore.importers.traces.tool_attributes import (
     ARGUMENTS,
@@ -30,9 +28,7 @@ from eventstore.importers.traces.tool_attributes import (
 )
 from eventstore.providers.model import ParsedItem
 
-_RESOURCES = ("resourceSpans", "resource_spans", "batches")
 _OTHER_SIGNALS = {"resourceLogs", "resourceMetrics", "resource_logs", "resource_metrics"}
-_SCOPES = ("scopeSpans", "scope_spans", "instrumentationLibrarySpans")
 _CONVERSATION = (
     "gen_ai.conversation.id",
     "session.id",
@@ -57,7 +53,7 @@ class OpenTelemetrySpans:
     name = "otlp"
     about = About(
         program="OpenTelemetry, GenAI and OpenInference spans",
-        files="OTLP JSON, Tempo, Jaeger, the console's exporter",
+        files="OTLP JSON, Tempo, Jaeger, the console's exporter, Phoenix",
         failures="status, `error.type`",
         kept="durations, calls that are spans alone",
         lost="spans of other kinds, usage, events without messages",
@@ -66,17 +62,14 @@ class OpenTelemetrySpans:
     def looks_like(self, value: object, unit: Unit) -> bool:
         """Return whether a value is an export of spans, or a span of the console's exporter."""
         del unit
-        if not is_json_object(value):
-            return False
-        holds = any(is_json_list(value.get(key)) for key in _RESOURCES)
-        return holds or _is_jaeger(value) or _is_console(value)
+        return is_json_object(value) and holds_spans(value)
 
     def read(self, content: FileContent) -> Iterator[Transcript]:
         """Yield the conversations, each in the order of its spans."""
         spans: list[Span] = []
         for number, value in content.values:
             if is_json_object(value) and self.looks_like(value, content.unit):
-                spans += _spans(value)
+                spans += spans_in(value)
             else:
                 other = is_json_object(value) and bool(_OTHER_SIGNALS & value.keys())
                 content.report("not an export of spans", number, is_known=other)
@@ -89,125 +82,6 @@ class OpenTelemetrySpans:
                 first = min(own, key=lambda span: span.start or 0)
                 transcript.part_id = f"{transcript.id}/trace-{first.trace_id}"
                 yield transcript
-
-
-class Span(msgspec.Struct, kw_only=True):
-    """A span, in whatever form it was written."""
-
-    id: str
-    trace_id: str
-    parent_id: str
-    name: str
-    start: int | None
-    end: int | None
-    attributes: JsonObject
-    events: list[JsonObject] = []
-    is_error: bool = False
-    message: str = ""
-
-
-# the forms of spans
-
-
-def _is_jaeger(value: JsonObject) -> bool:
-    return any("spans" in each and "traceID" in each for each in objects(value, "data"))
-
-
-def _is_console(value: JsonObject) -> bool:
-    return "trace_id" in member(value, "context") and "start_time" in value
-
-
-def _spans(value: JsonObject) -> Iterator[Span]:
-    if _is_console(value):
-        yield _console_span(value)
-    for trace in objects(value, "data"):
-        yield from map(_jaeger_span, objects(trace, "spans"))
-    for key in _RESOURCES:
-        for resource in objects(value, key):
-            for scope in _SCOPES:
-                for each in objects(resource, scope):
-                    yield from map(_otlp_span, objects(each, "spans"))
-
-
-def _otlp_span(span: JsonObject) -> Span:
-    status = member(span, "status")
-    return Span(
-        id=text(span, "spanId", "span_id"),
-        trace_id=text(span, "traceId", "trace_id"),
-        parent_id=text(span, "parentSpanId", "parent_span_id"),
-        name=text(span, "name"),
-        start=time_of(span.get("startTimeUnixNano", span.get("start_time_unix_nano"))),
-        end=time_of(span.get("endTimeUnixNano", span.get("end_time_unix_nano"))),
-        attributes=_attributes(objects(span, "attributes")),
-        events=[
-            {"name": text(event, "name"), **_attributes(objects(event, "attributes"))}
-            for event in objects(span, "events")
-        ],
-        is_error=status.get("code") in (2, "2", "STATUS_CODE_ERROR", "ERROR"),
-        message=text(status, "message"),
-    )
-
-
-def _jaeger_span(span: JsonObject) -> Span:
-    tags = {text(tag, "key"): tag.get("value") for tag in objects(span, "tags")}
-    start, took = span.get("startTime"), span.get("duration")
-    parents = (text(each, "spanID") for each in objects(span, "references"))
-    logs = [
-        {text(field, "key"): field.get("value") for field in objects(log, "fields")}
-        for log in objects(span, "logs")
-    ]
-    end = start + took if isinstance(start, int) and isinstance(took, int) else None
-    return Span(
-        id=text(span, "spanID"),
-        trace_id=text(span, "traceID"),
-        parent_id=next(parents, ""),
-        name=text(span, "operationName"),
-        start=start if isinstance(start, int) else None,
-        end=end,
-        attributes=tags,
-        events=[{**log, "name": log.get("event", "")} for log in logs],
-        is_error=tags.get("error") is True or tags.get("otel.status_code") == "ERROR",
-        message=text(tags, "otel.status_description"),
-    )
-
-
-def _console_span(span: JsonObject) -> Span:
-    context, status = member(span, "context"), member(span, "status")
-    return Span(
-        id=text(context, "span_id"),
-        trace_id=text(context, "trace_id"),
-        parent_id=text(span, "parent_id"),
-        name=text(span, "name"),
-        start=time_of(span.get("start_time")),
-        end=time_of(span.get("end_time")),
-        attributes=member(span, "attributes"),
-        events=[
-            {"name": text(event, "name"), **member(event, "attributes")}
-            for event in objects(span, "events")
-        ],
-        is_error=text(status, "status_code").endswith("ERROR"),
-        message=text(status, "description"),
-    )
-
-
-def _attributes(pairs: Iterable[JsonObject]) -> JsonObject:
-    return {text(pair, "key"): _value(pair.get("value")) for pair in pairs}
-
-
-def _value(given: JsonValue) -> JsonValue:
-    if not is_json_object(given):
-        return given
-    for kind in given:
-        value: JsonValue = given[kind]
-        if kind in ("intValue", "int_value"):
-            is_digits = isinstance(value, str) and value.removeprefix("-").isdecimal()
-            return int(str(value)) if is_digits else value
-        if kind in ("arrayValue", "array_value"):
-            return [_value(each) for each in objects(member(given, kind), "values")]
-        if kind in ("kvlistValue", "kvlist_value"):
-            return _attributes(objects(member(given, kind), "values"))
-        return value
-    return None
 
 
 # the conversations
@@ -328,7 +202,8 @@ def _flat(own: JsonObject, prefix: str) -> list[JsonValue]:
     return [_listed(each) for _, each in sorted(messages.items(), key=_number)]
 
 
-_WRAPPERS = ("message", "tool_call")  # what OpenInference puts around a message and a call
+_WRAPPERS = ("message", "tool_call", "message_content")
+"""What OpenInference puts around a message, a call and a part of a message."""
 
 
 def _put(into: JsonObject, path: list[str], value: object) -> None:
@@ -346,11 +221,17 @@ def _number(pair: tuple[str, Any]) -> int:
 
 
 def _listed(message: Any) -> Any:
-    """Return a message whose calls are a list, as they were before they became attributes."""
-    if is_json_object(message) and is_json_object(message.get("tool_calls")):
-        calls = [each for _, each in sorted(message["tool_calls"].items(), key=_number)]
-        return {**message, "tool_calls": calls}
-    return message
+    """Return a message whose calls and parts are lists, as before they became attributes."""
+    if not is_json_object(message):
+        return message
+    listed = {
+        key: [each for _, each in sorted(message[key].items(), key=_number)]
+        for key in ("tool_calls", "contents")
+        if is_json_object(message.get(key))
+    }
+    if "contents" in listed:  # the parts of a message, where it has no `content`
+        listed["content"] = message.get("content") or listed.pop("contents")
+    return {**message, **listed}
 
 
 def _role_of(event: JsonObject) -> str:

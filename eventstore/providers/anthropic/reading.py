@@ -249,7 +249,7 @@ def _result(block: JsonObject, is_error: ResultTest, is_rejection: ResultTest) -
         as_text(block.get("content")),
         bool(is_error(block)),
         block if well_formed else None,
-        bool(is_rejection(block)),
+        is_rejection(block),
         well_formed,
     )
 

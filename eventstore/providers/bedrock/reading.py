@@ -255,7 +255,7 @@ def _result(block: JsonObject, is_error: ResultTest, is_rejection: ResultTest) -
         _result_text(inner.get("content")),
         inner.get("status") == "error" or bool(is_error(inner)),
         block if well_formed else None,
-        bool(is_rejection(inner)),
+        is_rejection(inner),
         well_formed,
     )
 

@@ -252,7 +252,7 @@ def _result(part: JsonObject, is_error: ResultTest, is_rejection: ResultTest) ->
         result_text(response, fields.get("parts")),
         bool(is_error(part)) or _is_error_response(response),
         part if well_formed else None,
-        bool(is_rejection(part)),
+        is_rejection(part),
         well_formed,
     )
 

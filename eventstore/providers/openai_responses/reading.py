@@ -217,7 +217,7 @@ def _result(item: JsonObject, is_error: ResultTest, is_rejection: ResultTest) ->
             said.text,
             said.is_error or bool(is_error(item)),
             item if well_formed else None,
-            said.rejected or bool(is_rejection(item)),
+            said.rejected or is_rejection(item),
             well_formed,
             () if well_formed else said.parts,
         )
@@ -227,7 +227,7 @@ def _result(item: JsonObject, is_error: ResultTest, is_rejection: ResultTest) ->
         as_text(item.get("output", item.get("content"))),
         bool(is_error(item)),
         item if well_formed else None,
-        bool(is_rejection(item)),
+        is_rejection(item),
         well_formed,
         () if well_formed else parts_beyond_text(parts_of(item.get("output", item.get("content")))),
     )

@@ -135,7 +135,9 @@ def directory_of(call: CallFacts) -> str | None:
     if _MOVES.match(call.name) and is_json_object(arguments):
         return next((each for each in arguments.values() if isinstance(each, str)), None)
     command = command_of(call.call)
-    if not command:
+    if not command or not any(
+        word in command for word in ("cd ", "pushd", "chdir", "ocation", "sl ")
+    ):
         return None
     found = [match[1] for part in parts_of(command) if (match := _CD.match(part))]
     if not found:
@@ -147,7 +149,8 @@ def removed_by(call: CallFacts) -> set[str]:
     """Return the names of the files that a call removes or moves."""
     command = command_of(call.call) or ""
     found: set[str] = set()
-    for part in parts_of(command) if _REMOVES.search(command) else ():
+    may_remove = any(word in command for word in ("rm", "mv", "unlink", "-Item"))
+    for part in parts_of(command) if may_remove else ():
         if (match := _REMOVES.match(part)) is not None:
             words = [word.strip("\"'").rstrip("/") for word in part[match.end() :].split()]
             named = [word.rpartition("/")[2] for word in words if not word.startswith("-")]
@@ -157,9 +160,11 @@ def removed_by(call: CallFacts) -> set[str]:
 
 def puts_aside(call: CallFacts) -> bool:
     """Return whether a call puts aside, or throws away, what was changed in a work tree."""
-    return any(_ASIDE.match(part) for part in parts_of(command_of(call.call) or ""))
+    command = command_of(call.call) or ""
+    return "git " in command and any(_ASIDE.match(part) for part in parts_of(command))
 
 
 def takes_back(call: CallFacts) -> bool:
     """Return whether a call takes back what was put aside."""
-    return any(_BACK.match(part) for part in parts_of(command_of(call.call) or ""))
+    command = command_of(call.call) or ""
+    return "git stash" in command and any(_BACK.match(part) for part in parts_of(command))

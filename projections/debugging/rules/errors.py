@@ -42,9 +42,7 @@ _OF_SERVERS = (
     *("exited", "gone", "not running", "died", "crashed", "eply", "oute to", "etries", "-32000"),
 )
 """What a text with such words holds: others need not be searched."""
-_PORT = re.compile(
-    r"(?:[a-z][\w.-]{0,80}|\d{1,3}(?:\.\d{1,3}){3}|\[::1?\]):(\d{4,5}|80|443)\b|\bport (\d{2,5})\b"
-)
+_PORT = re.compile(r"(?<=[\w\]]):(\d{4,5}|80|443)\b|\bport (\d{2,5})\b")
 _FAMILY = re.compile(
     r"mcp__[A-Za-z0-9-]+(?:_[A-Za-z0-9-]+)*?__|"
     r"(?!(?:get|set|read|write|list|create|update|delete|search|find|run|exec|send|fetch|add|remove|"
@@ -157,7 +155,7 @@ def server_died(e: Evidence, weight: int) -> Iterator[Cause]:
     """Yield the servers, ports and tools of which every call fails from some version on."""
     broken: dict[str, list[CallError]] = {}
     for error in e.standing_errors:
-        text = brief(error)
+        text = e.line_of(error)
         is_broken = any(word in text for word in _OF_SERVERS) and _BROKEN.search(text) is not None
         if is_broken and (server := _server_of(error)) is not None:
             broken.setdefault(server, []).append(error)

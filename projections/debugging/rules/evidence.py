@@ -10,9 +10,10 @@ import msgspec
 
 from projections.debugging.call_facts import CallError, CallFacts, LogFacts
 from projections.debugging.error_groups import ErrorGroup
+from projections.debugging.error_line import error_line
 from projections.debugging.rules.commands import work_of
 from projections.debugging.rules.empty_results import says_nothing
-from projections.debugging.rules.missing import misses_file
+from projections.debugging.rules.missing import brief, misses_file
 from projections.formatting import NotebookText, arguments_text
 from projections.projection import Anomaly
 from projections.repeats.projection import Finding
@@ -83,9 +84,17 @@ class Evidence:
         ]
 
     @cached_property
+    def _lines(self) -> dict[int, str]:
+        return {group.last.version: group.line for group in self.groups}
+
+    def line_of(self, error: CallError) -> str:
+        """Return the error line of an error."""
+        return self._lines.get(error.version) or error_line(brief(error))
+
+    @cached_property
     def missing(self) -> list[CallError]:
         """The standing errors that say that a file is not in its place."""
-        return [error for error in self.standing_errors if misses_file(error)]
+        return [error for error in self.standing_errors if misses_file(error, self.line_of(error))]
 
     @cached_property
     def empty_results(self) -> list[CallFacts]:

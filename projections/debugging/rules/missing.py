@@ -31,13 +31,12 @@ def brief(error: CallError) -> str:
     return f"{text[:_END_CHARACTERS]}\n{text[-_END_CHARACTERS:]}"
 
 
-def misses_file(error: CallError) -> bool:
-    """Return whether a call on files failed because something is not in its place."""
+def misses_file(error: CallError, line: str) -> bool:
+    """Return whether a call on files failed, as its error line says, for want of one of them."""
     call = error.call
     if call is None or (command_of(call.call) is None and path_of(call) is None):
         return False
-    text = brief(error)
-    return _MISSING.search(text) is not None and _OF_NO_FILE.search(text) is None
+    return _MISSING.search(line) is not None and _OF_NO_FILE.search(line) is None
 
 
 def path_of(call: CallFacts) -> str | None:

@@ -27,7 +27,7 @@ _RESET = re.compile(r"cwd was reset", re.IGNORECASE)
 
 def wrong_directory(e: Evidence, weight: int) -> Iterator[Cause]:
     """Yield the changes of the directory after which the next calls miss their files."""
-    missing = [error for error in e.missing if not _is_absolute(error)]
+    missing = [error for error in e.missing if not _is_absolute(e, error)]
     if len(missing) < _SEVERAL:
         return
     moves = [call for call in e.calls if _moves(call)]
@@ -79,7 +79,7 @@ def taken_away(e: Evidence, weight: int) -> Iterator[Cause]:
     }
     missed: dict[str, list[CallError]] = {}
     for error in missing if takers else ():
-        wanted = {part for path in _paths(error_line(brief(error))) for part in path.split("/")}
+        wanted = {part for path in _paths(e.line_of(error)) for part in path.split("/")}
         for call_id in reversed(takers):
             if e.facts.calls[call_id].ended < _asked(error) and wanted & takers[call_id]:
                 missed.setdefault(call_id, []).append(error)
@@ -120,9 +120,9 @@ def _asked(error: CallError) -> int:
     return error.call.version if error.call is not None else error.version
 
 
-def _is_absolute(error: CallError) -> bool:
+def _is_absolute(e: Evidence, error: CallError) -> bool:
     """Return whether a call missed a file that it named by its whole path."""
-    line = error_line(brief(error))
+    line = e.line_of(error)
     asked = "" if error.call is None else command_of(error.call.call) or path_of(error.call) or ""
     return any(path[:1] in "/~" and path in asked for path in _paths(line) if "/" in path)
 

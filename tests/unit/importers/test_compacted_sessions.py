@@ -245,8 +245,8 @@ COMPRESSED = [
 
 def test_gemini_continues_with_a_snapshot_and_what_was_said_last(importer: Importer) -> None:
     """What follows the summary is known again by its words and its calls."""
-    told = {"$set": {"messages": COMPRESSED}}
-    importer.lines("s.jsonl", SESSION, *SPOKEN, told, gemini("5", "user", "two"))
+    change = {"$set": {"messages": COMPRESSED}}
+    importer.lines("s.jsonl", SESSION, *SPOKEN, change, gemini("5", "user", "two"))
     kept = ["kept", "looks again", "c2 ran"]
     assert importer.ids == ["s"]
     assert shown(importer) == [SNAPSHOT, "Got it.", *kept, "two"]
@@ -256,11 +256,11 @@ def test_gemini_continues_with_a_snapshot_and_what_was_said_last(importer: Impor
 
 def test_gemini_takes_back_what_came_after_a_compression(importer: Importer) -> None:
     """By a history that is told again, and by a record that names what to go back to."""
-    told = {"$set": {"messages": COMPRESSED}}
+    change = {"$set": {"messages": COMPRESSED}}
     gone = gemini("6", "gemini", "gone", "c3")
-    for number, back in enumerate([told, {"$rewindTo": "5"}, {"$rewindTo": "c"}]):
+    for number, back in enumerate([change, {"$rewindTo": "5"}, {"$rewindTo": "c"}]):
         header = {**SESSION, "sessionId": f"s{number}"}
-        lines = [header, *SPOKEN, told, gemini("5", "user", "gone too"), gone, back]
+        lines = [header, *SPOKEN, change, gemini("5", "user", "gone too"), gone, back]
         importer.lines(f"s{number}.jsonl", *lines, gemini("7", "user", "two"))
         assert shown(importer, 2 * number)[-2:] == ["c2 ran", "two"]
         assert shown(importer, 2 * number)[0] == SNAPSHOT
@@ -317,9 +317,9 @@ def test_pi_continues_with_its_summary_and_what_it_kept(importer: Importer) -> N
         parent = f"p{number - 1}" if number else None
         entry = {"type": "message", "id": f"p{number}", "parentId": parent, "timestamp": time}
         entries.append({**entry, "message": message})
-    told = {"type": "compaction", "id": "c", "parentId": "p1", "timestamp": time}
-    told |= {"summary": "SUMMARY", "firstKeptEntryId": "p1", "tokensBefore": 9}
-    entries.insert(3, told)
+    change = {"type": "compaction", "id": "c", "parentId": "p1", "timestamp": time}
+    change |= {"summary": "SUMMARY", "firstKeptEntryId": "p1", "tokensBefore": 9}
+    entries.insert(3, change)
     entries[4]["parentId"] = "c"
     importer.lines("s.jsonl", *entries)
     assert shown(importer) == ["SUMMARY", "kept", "two"]

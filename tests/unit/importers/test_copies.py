@@ -312,7 +312,7 @@ def pi(session: str, count: int) -> list[Any]:
             place = 3 * number + part
             parent = None if place == 1 else f"e{place - 1}"
             entry = {"type": "message", "id": f"e{place}", "parentId": parent, "timestamp": AT}
-            entries.append({**entry, "message": message})
+            entries.append({**entry, "message": {**message, "timestamp": 1_735_787_045_000}})
     return entries
 
 

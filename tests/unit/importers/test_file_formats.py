@@ -167,7 +167,6 @@ def test_times_beside_messages_are_kept(importer: Importer) -> None:
     ("value", "what"),
     [
         ({"conversation_id": "c", "version": 1, "tag": "message", "event": {}}, "of toolledger"),
-        ({"id": "1", "run_type": "tool", "trace_id": "t"}, "runs of LangSmith"),
         ({"conversations": [{"from": "human", "value": "hi"}]}, "of ShareGPT's form"),
         ({"object": "thread.message", "role": "user"}, "a thread of OpenAI's Assistants"),
         ({"mapping": {}, "current_node": "1"}, "exported from ChatGPT"),

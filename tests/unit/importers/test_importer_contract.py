@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from support import foreign_logs as logs
+from support.program_databases import goose_request, goose_response
 from support.program_files import DROID, DROID_STREAM, PI, values_of
 from support.tiers import rounds
 
@@ -172,6 +173,44 @@ class TestOpenTelemetry(BuiltIn):
         (
             [logs.export(logs.chat(0, 1, [logs.WORDS], logs.CALLS), logs.span("f", 1, 2))],
             {"c": 2},
+        ),
+    )
+
+
+class TestPhoenix(BuiltIn):
+    """Spans of Phoenix, as rows of its data frame and as its client gives them."""
+
+    file_format = named("otlp")
+    files = (
+        (logs.phoenix_rows(), {"trace-t": 5}),
+        ([*map(logs.phoenix_span, logs.phoenix_rows())], {"trace-t": 5}),
+    )
+
+
+class TestLangSmith(BuiltIn):
+    """Runs of LangSmith."""
+
+    file_format = named("langsmith")
+    files = ((logs.langsmith_runs(), {"thread": 4}),)
+    grows = False  # a run is exported when its children are
+
+
+class TestGoose(BuiltIn):
+    """Sessions of Goose in lines."""
+
+    file_format = named("goose")
+    files = (
+        (
+            [
+                {"working_dir": "/p", "description": "t", "message_count": 2},
+                {"role": "assistant", "created": 1_735_787_045, "content": [goose_request("a")]},
+                {
+                    "role": "user",
+                    "created": 1_735_787_046,
+                    "content": [goose_response("a", "gone", isError=True)],
+                },
+            ],
+            {"given": 2},
         ),
     )
 

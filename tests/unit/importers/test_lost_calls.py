@@ -126,6 +126,9 @@ def test_calls_that_a_provider_ran_are_not_lost(importer: Importer) -> None:
         ],
     )
     assert states(tools) == [("f", "Completed")]
+    search = {"type": "tool_search_call", "call_id": None, "execution": "server", "arguments": {}}
+    asked = {"type": "message", "role": "user", "content": "hi"}
+    assert states(importer.document("responses.json", [asked, search])) == []
     made = {"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}}
     beside = {"tool_invocations": [{"id": "a"}], "metadata": {"tool_calls": [{"id": "z"}]}}
     message = {"role": "assistant", "content": None, "tool_calls": [made], **beside}

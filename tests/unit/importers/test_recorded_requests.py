@@ -114,10 +114,14 @@ def test_a_file_with_a_message_per_line_is_a_request(tmp_path: Path) -> None:
             "is a log of gemini-cli, and holds no requests: `toolledger import` reads it",
         ),
         (
+            [{"run_type": "llm", "trace_id": "t"}],
+            "is a log of langsmith, and holds no requests: `toolledger import` reads it",
+        ),
+        (
             [{"type": "user", "uuid": "u", "sessionId": "s", "message": USER}],
             "is a log of claude-code, and holds no requests: `toolledger import` reads it",
         ),
-        ([{"run_type": "llm", "trace_id": "t"}], "is runs of LangSmith, and holds no requests"),
+        ([{"object": "thread.message"}], "is messages of a thread of OpenAI's Assistants"),
     ],
 )
 def test_the_log_of_a_program_is_not_taken_for_a_request(

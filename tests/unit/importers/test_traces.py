@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from support import foreign_logs as logs
 from support.foreign_logs import (
     CALLS,
     DONE,
@@ -19,7 +20,8 @@ from support.foreign_logs import (
 )
 from support.importing import AT, Importer, clock, states
 
-from eventstore import Completed, Tool, ToolCompleted
+from eventstore import Completed, Failed, Tool, ToolCompleted
+from eventstore.importers import SourceError, read
 
 
 def test_spans_with_messages_are_read_once(importer: Importer) -> None:
@@ -176,6 +178,99 @@ def test_the_forms_of_tempo_jaeger_and_the_console_are_read(importer: Importer) 
     assert importer.ids == ["trace-t", "trace-u", "trace-v"]
     assert states(tools) == [("f", "Completed"), ("g", "Failed"), ("h", "Completed")]
     assert [tool.ended_at for tool in tools] == [AT + 2_000_000, AT + 500, AT + 1_000_000]
+
+
+def test_spans_that_a_console_printed_are_read_under_any_suffix(importer: Importer) -> None:
+    """Each stands over several lines, one after the other; other text is no span."""
+    spans = [
+        {
+            "name": f"execute_tool {name}",
+            "context": {"trace_id": "v", "span_id": name},
+            "start_time": clock(0),
+            "end_time": clock(1),
+            "attributes": {"gen_ai.tool.name": name, "gen_ai.tool.call.id": name},
+        }
+        for name in ("f", "g")
+    ]
+    printed = "\n".join(json.dumps(each, indent=4) for each in spans)
+    for suffix in ("json", "txt", "log"):
+        path = importer.folder / f"spans.{suffix}"
+        path.write_text(printed)
+        tools = importer.file(path)
+        assert states(tools)[:2] == [("f", "Completed"), ("g", "Completed")], suffix
+    path = importer.folder / "two.json"
+    path.write_text('{"a": 1,\n "b": 2}\n{"a": 1}')
+    with pytest.raises(SourceError, match=r"two\.json is not JSON \(Extra data"):
+        list(read(path).transcripts())
+
+
+# Phoenix
+
+
+@pytest.mark.parametrize("form", ["rows", "list", "spans", "page"])
+def test_spans_of_phoenix_are_read_in_each_form(importer: Importer, form: str) -> None:
+    """Rows of a data frame have columns; its client gives spans with flat attributes."""
+    rows = logs.phoenix_rows()
+    if form in ("spans", "page"):
+        rows = [logs.phoenix_span(row) for row in rows]
+    if form == "rows":
+        tools = importer.lines("spans.jsonl", *rows)
+    else:
+        tools = importer.document("spans.json", {"data": rows} if form == "page" else rows)
+    assert importer.ids == ["trace-t"]
+    assert states(tools) == [("find", "Failed")]
+    assert tools[0].call.arguments == {"q": "x"}
+    assert (tools[0].requested_at, tools[0].ended_at) == (AT + 500_000, AT + 1_500_000)
+    assert list(importer.said()) == [("system", "You find."), ("user", "go"), ("assistant", "Oh.")]
+
+
+# LangSmith
+
+
+def test_runs_of_langsmith_are_read(importer: Importer) -> None:
+    """A call is found by its id, or by what it was given; one that asks somebody waits."""
+    tools = importer.lines("runs.jsonl", *logs.langsmith_runs())
+    assert importer.ids == ["thread"]
+    assert [(tool.call.id, tool.status.name) for tool in tools] == [
+        ("good", "Completed"),
+        ("bad", "Failed"),
+        ("open", "Pending"),
+        ("asks", "Pending"),
+    ]
+    assert (tools[0].requested_at, tools[0].ended_at) == (AT + 2_000_000, AT + 4_000_000)
+    assert isinstance(tools[1].status, Failed)
+    assert tools[1].status.failure.message.startswith("ValueError('gone')\nTraceback")
+    assert list(importer.said()) == [("user", "go"), ("assistant", "I look.")]
+
+
+def test_runs_of_langsmith_may_stand_in_one_another(importer: Importer) -> None:
+    """Its client gives a run with its children so; a run without a thread has its trace's id."""
+    root, *inner = logs.langsmith_runs()
+    root["extra"] = None
+    importer.document("run.json", root | {"child_runs": inner})
+    assert importer.ids == ["trace-root"]
+    importer.document("page.json", {"runs": [root | {"id": "other", "trace_id": "u"}, *inner]})
+    assert importer.ids == ["trace-root", "trace-root"]
+
+
+def test_a_provider_s_own_answer_in_a_run_of_langsmith_is_read(importer: Importer) -> None:
+    """A wrapped client has messages and an answer as its provider writes them."""
+    call = {"id": "a", "type": "function", "function": {"name": "find", "arguments": "{}"}}
+    said = {"role": "assistant", "content": None, "tool_calls": [call]}
+    model = logs.run(
+        "llm",
+        "m",
+        1,
+        2,
+        inputs={"messages": [{"role": "user", "content": "go"}]},
+        outputs={"choices": [{"index": 0, "message": said}]},
+    )
+    text = logs.run("llm", "n", 3, 4, outputs={"generations": [[{"text": "Done."}]]})
+    tools = importer.document(
+        "runs.json", [model, logs.run("tool", "t", 2, 3, outputs={"output": "x"}), text]
+    )
+    assert states(tools) == [("find", "Completed")]
+    assert list(importer.said()) == [("user", "go"), ("assistant", "Done.")]
 
 
 # Langfuse
