@@ -104,10 +104,6 @@ _SHAPES: Final[dict[str, Callable[[JsonObject], bool]]] = {
     "the output of `codex exec --json` (its rollouts are read)": lambda value: (
         value.get("type") == "thread.started" and "thread_id" in value
     ),
-    "the output of `droid exec --output-format stream-json`": lambda value: (
-        {"toolId", "toolName", "parameters"} <= value.keys()
-        or (value.get("type") == "message" and {"role", "text", "session_id"} <= value.keys())
-    ),
     "a span as Gemini CLI keeps it in a file of its own": lambda value: "_spanContext" in value,
     "a file of an older OpenCode with one message or part (`opencode export` prints sessions)": (
         lambda value: "sessionID" in value and text(value, "id").startswith(("msg_", "prt_"))

@@ -33,6 +33,7 @@ class LangChainMessages(SavedMessages):
         failures="marked",
         times="none",
         kept="calls whose arguments are not JSON, as the model wrote them",
+        lost="reasoning, usage, artifacts of results",
         tried="1.8.3 (Python), 1.4.0 (npm)",
         on="2026-11-28",
     )
