@@ -83,6 +83,7 @@ class CodexRollouts:
         kept="compactions, rolled-back turns, forks and sub-agents under their parent, durations",
         lost="reasoning, token counts, searches at the provider",
         tried="0.171.0",
+        on="2026-11-28",
     )
 
     def looks_like(self, value: object, unit: Unit) -> bool:
