@@ -1,6 +1,8 @@
 """Sessions of Gemini CLI: a JSON document, or in newer versions a header and a message a line.
 
-A call stands in the model's message together with its result; its time is that of its end. What was
+A call stands in the model's message together with its result; its time is that of its end. A message
+is written again once its calls have ended: what it says and its calls are two pieces of it, so that
+a session that is imported in between continues. What was
 taken back or replaced later is a conversation of its own where calls ran in it. A history that was
 compressed continues with its summary.
 """
@@ -170,7 +172,9 @@ def _add_message(dialogue: Dialogue, message: JsonObject, numbers: Mapping[str, 
     elif message.get("type") == "gemini":
         made = objects(message, "toolCalls")
         calls = [call_of(call.get("id"), call.get("name"), call.get("args")) for call in made]
-        dialogue.reply(said, calls, time)
+        message_id = text(message, "id") or f"message-{len(dialogue)}"
+        dialogue.reply(said, (), time, message_id)
+        dialogue.reply("", calls, time, message_id)
         for call in made:
             _answer(dialogue, call)
 
