@@ -1,10 +1,10 @@
 """Sessions of Gemini CLI: a JSON document, or in newer versions a header and a message a line.
 
-A call stands in the model's message together with its result; its time is that of its end. A message
-is written again once its calls have ended: what it says and its calls are two pieces of it, so that
-a session that is imported in between continues. What was
-taken back or replaced later is a conversation of its own where calls ran in it. A history that was
-compressed continues with its summary.
+A call stands in the model's message together with its result; its time is that of its end. The
+message is written again when its calls have ended: its words and its calls are two pieces of it, so
+that a session that was imported in between continues. What was taken back or replaced later is a
+conversation of its own where calls ran in it. A history that was compressed continues with its
+summary.
 """
 
 from __future__ import annotations
