@@ -185,7 +185,7 @@ def test_chosen_sessions_are_imported(say: Said) -> None:
 
 
 def test_a_session_that_cannot_be_imported_holds_up_no_other(say: Said, home: Path) -> None:
-    """It is named, and the status is 1; one in which nothing was said is nothing to refuse."""
+    """A session that is refused is named, and the status is 1; an empty one is no error."""
     project = home / ".claude" / "projects" / "-home-dev-shop"
     homes.write(project / "broken.jsonl", "no session\n")
     homes.write_lines(project / "quiet.jsonl", {"type": "summary", "leafUuid": "x", "summary": "s"})
@@ -205,7 +205,7 @@ def test_wrong_names_of_sessions_are_refused_in_one_line(say: Said) -> None:
 
 
 def test_why_imports_the_latest_session_on_the_way(say: Said) -> None:
-    """It says so on standard error, and again that nothing is new."""
+    """The command says so on standard error, and the second time that nothing is new."""
     assert say("why", "claude-code:latest").splitlines()[1].startswith("cause      version 7: Bash")
     name = homes.NAMES[4]
     assert say.err == (
@@ -250,7 +250,7 @@ def test_a_conversation_of_the_log_comes_before_a_session(say: Said, log: EventS
 def test_another_conversation_under_the_id_of_a_session_is_not_shown(
     say: Said, log: EventStore
 ) -> None:
-    """What is told of a session is of that session."""
+    """A command about a session shows that session, or refuses."""
     log.conversation("last_mini_run").add_message("user", "Another run.")
     line = say.refused("why", "latest")
     assert "last_mini_run" in line
@@ -276,7 +276,7 @@ def test_a_database_of_others_is_left_alone(say: Said) -> None:
     assert Path("toolledger.db").read_bytes() == before
 
 
-def test_what_a_folder_is_named_cannot_move_the_cursor(say: Said, home: Path) -> None:
+def test_names_of_folders_cannot_move_the_cursor(say: Said, home: Path) -> None:
     """Control codes of ids, folders and paths are shown as escapes; JSON has its own."""
     folder = home / ".claude" / "projects" / "-\x1b[2J"
     record = homes.claude_record("user", "1", None, "Hi", "a\x1b[31m", cwd="/srv/\x1b]0;x\x07\x9b")
@@ -333,8 +333,8 @@ def test_a_short_name_tells_a_session_from_those_of_its_program() -> None:
     ]
 
 
-def test_a_home_without_sessions_is_told(tmp_path: Path, say: Said) -> None:
-    """On standard error; the status is 0."""
+def test_a_home_without_sessions_is_no_error(tmp_path: Path, say: Said) -> None:
+    """The command says so on standard error; the status is 0."""
     (tmp_path / "empty").mkdir()
     assert say("sessions", "--root", tmp_path / "empty") == ""
     assert say.err.startswith("toolledger: no session was found in the usual folders")
@@ -365,8 +365,8 @@ def test_the_first_commands_of_the_readme_run(say: Said) -> None:
         assert say(*line.split()[1:])
 
 
-def test_what_was_done_with_a_database_is_told_for_each_session() -> None:
-    """What is left are sub-agents, and what could not be read."""
+def test_an_import_of_a_database_is_reported_for_each_session() -> None:
+    """The rest of the database are sub-agents, and rows that could not be read."""
     sessions = [
         Session(program="p", id=own, files=("x.db",), time=1, size=None, is_stored=True)
         for own in ("a", "b", "c")
