@@ -107,9 +107,7 @@ def _is_said(part: JsonObject) -> bool:
     return part.get("type") in ("text", "file") and part.get("ignored") is not True
 
 
-def _add_reply(
-    dialogue: Dialogue, number: int, parts: list[JsonObject], time: int | None
-) -> None:
+def _add_reply(dialogue: Dialogue, number: int, parts: list[JsonObject], time: int | None) -> None:
     """Add a message of the model, a part and a result at a time, in the order of their times.
 
     So a session that goes on adds to the end: the next call of a step may come after the result of
