@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from support import homes
+from support.program_databases import OPENCODE, database, opencode_session
 
 from eventstore import EventStore
 from eventstore.importers import ImportedFile, Session
@@ -215,6 +216,38 @@ def test_why_imports_the_latest_session_on_the_way(say: Said) -> None:
     assert say.err == f"toolledger: {name}: nothing new since it was imported\n"
     say("why", "latest")
     assert say.err.startswith(f"toolledger: imported {homes.NAMES[0]} (3 messages)")
+
+
+def test_a_session_in_which_nothing_was_said_is_not_the_latest(say: Said, home: Path) -> None:
+    """Programs write the beginning of a file, or a row, before the first question."""
+    header = {"type": "session_meta", "payload": {"id": "fresh", "cwd": "/"}}
+    folder = home / ".codex/sessions/2030/01/01"
+    folder.mkdir(parents=True)
+    (folder / "rollout-fresh.jsonl").write_text(json.dumps(header) + "\n")
+    place = home / ".local/share/opencode/opencode.db"
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with database(place, OPENCODE) as connection:
+        opencode_session(connection, "asked", [("user", [{"type": "text", "text": "go"}])])
+        opencode_session(connection, "empty", [])
+        connection.execute("UPDATE session SET time_updated = 4e12 WHERE id = 'empty'")
+    assert say("why", "latest").startswith("ended ")
+    assert "toolledger: opencode:empty: nothing was said in it yet\n" in say.err
+    assert "toolledger: codex:fresh: nothing was said in it yet\n" in say.err
+    assert "imported opencode:asked (1 message)" in say.err
+    assert say.refused("why", "opencode:empty") == "opencode:empty holds no messages"
+    assert "holds no messages" in say.refused("why", "codex:fresh")
+    assert "without messages" in say("import", "--discover", "codex:fresh")
+
+
+def test_the_beginning_of_an_id_means_the_session_and_not_its_sub_agents(
+    say: Said, log: EventStore
+) -> None:
+    """Their ids begin with its id; of two sessions more is wanted."""
+    for name in ("abc", "abc/sidechain-1", "abc/rewound-1"):
+        log.conversation(name).add_message("user", f"I am {name}.")
+    assert "I am abc." in say("show", "ab")
+    log.conversation("abd").add_message("user", "I am another.")
+    assert "pass more of the id" in say.refused("show", "ab")
 
 
 @pytest.mark.parametrize(
