@@ -9,6 +9,9 @@ import msgspec
 from projections.debugging.call_facts import CallError, LogFacts
 from projections.debugging.error_line import error_line, same_error_key
 
+_STATUS = r"(?<!\.\w:)(?<!\.\w\w:)(?<!\.\w\w\w:)(?<!\d:)(?<!\bline )\b"
+"""What is before a status, and not before the number of a line."""
+
 _KINDS = (
     (
         "context",
@@ -31,8 +34,11 @@ _KINDS = (
     (
         "quota",
         (
-            r"quota|billing|insufficient.?(?:funds|credit)|\b402\b|payment required|credit balance|"
-            r"rate.?limit|\b429\b|too many requests|overloaded"
+            r"\bquota(?![\w/-]{0,80}[./]\w)|\wquota|"
+            r"billing[ _](?:hard|limit|details|not|is|has|account)|"
+            r"(?:requires?|enable|check) (?:\w+ ){0,3}billing|insufficient.?(?:funds|credit)|"
+            rf"{_STATUS}402\b(?!,\d)|payment required|credit balance|rate.?limit|"
+            rf"{_STATUS}429\b(?!,\d)|too many requests|overloaded"
         ),
     ),
     (
@@ -45,11 +51,13 @@ _KINDS = (
     (
         "auth",
         (
-            r"\b401\b|\b403\b|unauthori[sz]ed|forbidden|authenticat(?:e|ion)\b.{0,40}"
+            rf"{_STATUS}(?:401|403)\b(?!,\d)|"
+            r"unauthori[sz]ed|forbidden|authenticat(?:e|ion)\b.{0,40}"
             r"(?:fail|requir|error|expired|invalid|must)|(?:invalid|incorrect|missing|no).{0,12}(?:api.?key|password)|"
             r"(?:token|session|credentials?|certificate|key|login|password|cookie|signature)s?\b.{0,30}"
             r"\b(?:expired|revoked|invalid)|expired.{0,12}(?:token|session|credential|key|login|cert)|"
-            r"not logged in|please log ?in|/login|\bE401\b|\bE403\b|invalid_grant|invalid.token|"
+            r"not logged in|please log ?in|(?<![\w.])/login\b(?![/.\w-])|"
+            r"\bE401\b|\bE403\b|invalid_grant|invalid.token|"
             r"ENEEDAUTH"
         ),
     ),

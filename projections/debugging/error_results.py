@@ -22,7 +22,8 @@ from projections.debugging.error_line import message_of
 _HEAD_CHARACTERS, _TAIL_CHARACTERS = 240, 240
 
 _BEGINS = re.compile(
-    r"\s*(?:<tool_use_error>|<error>|(?:\w+ )?errors?\b(?!s? (?:handling|log))[:\s(-]|"
+    r"\s*(?:<tool_use_error>|<error>|(?:\w+ )?errors?\b"
+    r"(?! (?:handling|logs?|of|that|are|codes|messages|rates?|counts?|reports?)\b)[:\s(-]|"
     r"(?:[\w.]+\.)?[A-Z]\w*(?:Error|Exception)\b|traceback \(most|fatal:|panic:|exception\b|"
     r"HTTP\S* [45]\d\d|[45]\d\d (?:client|server|unauthorized|forbidden|not found|bad|internal|"
     r"too many|service|gateway|payment|conflict)|permission (?:denied|prompt was aborted)|"

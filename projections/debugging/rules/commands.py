@@ -57,6 +57,7 @@ _ASIDE = re.compile(
     r"git (?:stash(?:\s*$| (?:push|save|-u|--\S+))|reset --hard|clean -\S*f|"
     r"restore \.|checkout (?:-- )?\.)"
 )
+_SWITCHES = re.compile(r"git (?:checkout|switch) (?:--detach |-f )?(?!-|\.|\S*\.[A-Za-z]\w*$)\S+$")
 _BACK = re.compile(r"git stash (?:pop|apply|branch)\b")
 
 
@@ -121,6 +122,17 @@ def _as_text(result: object) -> str:
     return result if isinstance(result, str) else ""
 
 
+_TRIES = re.compile(
+    r"(?:test|\[|which|command -v|type|pgrep|grep|egrep|fgrep|rg|ag|git grep|cmp|diff)\s"
+)
+
+
+def searches(call: CallFacts) -> bool:
+    """Return whether a call ends with a program that fails where it finds nothing."""
+    last = parts_of(command_of(call.call) or "")[-1:]
+    return bool(last) and _TRIES.match(last[0].rpartition("|")[2].strip()) is not None
+
+
 _FILES = re.compile(r"grep|glob|file|code|dir|path|\bls$|todo", re.IGNORECASE)
 
 
@@ -162,6 +174,12 @@ def puts_aside(call: CallFacts) -> bool:
     """Return whether a call puts aside, or throws away, what was changed in a work tree."""
     command = command_of(call.call) or ""
     return "git " in command and any(_ASIDE.match(part) for part in parts_of(command))
+
+
+def switches_branch(call: CallFacts) -> bool:
+    """Return whether a call goes to another branch or commit; a new branch has the same files."""
+    command = command_of(call.call) or ""
+    return "git " in command and any(_SWITCHES.match(part) for part in parts_of(command))
 
 
 def takes_back(call: CallFacts) -> bool:

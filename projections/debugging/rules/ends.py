@@ -111,9 +111,23 @@ def _how_it_waits(e: Evidence, call: CallFacts, weight: int) -> tuple[str, int]:
 
 def refused(e: Evidence, weight: int) -> Iterator[Cause]:
     """Yield the refusals, those of one person or rule together; passed over, they weigh more."""
+    yield from _refused(e, weight, settled=False)
+
+
+def refused_and_told(e: Evidence, weight: int) -> Iterator[Cause]:
+    """Yield the refusals after which the user said what to do, and it was done."""
+    yield from _refused(e, weight, settled=True)
+
+
+def _is_told(e: Evidence, call: CallFacts) -> bool:
+    said = e.next_user(call.ended)
+    return not e.asked_between(call.ended, said) and said < e.facts.last_progress
+
+
+def _refused(e: Evidence, weight: int, *, settled: bool) -> Iterator[Cause]:
     groups: dict[str, list[CallFacts]] = {}
     for call in e.calls:
-        if (who := _refused_by(call)) is not None:
+        if (who := _refused_by(call)) is not None and _is_told(e, call) is settled:
             groups.setdefault(who, []).append(call)
     for who, calls in groups.items():
         last = max(calls, key=lambda call: len(e.followers(call)))

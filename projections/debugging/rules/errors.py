@@ -9,9 +9,9 @@ from projections.debugging.call_facts import CallError, CallFacts
 from projections.debugging.command_output import command_of
 from projections.debugging.error_groups import ErrorGroup
 from projections.debugging.error_line import error_line, same_error_key
-from projections.debugging.rules.commands import work_of
+from projections.debugging.rules.commands import changes_nothing, runs_tests, searches, work_of
 from projections.debugging.rules.evidence import Cause, Evidence, cause, shown
-from projections.debugging.rules.missing import brief
+from projections.debugging.rules.missing import brief, path_of
 from projections.formatting import arguments_text
 
 _SAYS_NOTHING = re.compile(
@@ -22,7 +22,12 @@ _SAYS_NOTHING = re.compile(
 _OF_KIND = {"context": 36, "auth": 24, "quota": 23, "resource": 20, "json": 18, "interrupted": 10}
 """What a kind of error adds: the less the model can mend it, the more."""
 
-_SEVERAL = 2
+_FOUND_NOTHING = re.compile(
+    r"(?:exit code:? 1 ?)?(?:wall time: [\d.]+ seconds ?)?(?:output:)?\Z", re.IGNORECASE
+)
+"""What is left of the output of a search that found nothing, or of a test that was not met."""
+
+_SEVERAL, _SHORT = 2, 120
 
 _BROKEN = re.compile(
     r"connection (?:was |is )?(?:refused|reset|closed|aborted|lost|error)|(?:dis|not )connected\b|"
@@ -73,12 +78,43 @@ def failed(e: Evidence, weight: int) -> Iterator[Cause]:
     end_key = same_error_key(error_line(failure.message)) if failure is not None else None
     latest = next((group for group in reversed(e.groups) if not group.recovered), None)
     for group in e.groups:
-        if group.last in group.recovered:
+        if group.last in group.recovered or _is_in_passing(e, group):
             continue
         heavy = _weight(e, group, weight, is_latest=group is latest)
         if end_key == same_error_key(group.line):
             heavy = 99
         yield _error(e, group, heavy)
+
+
+def failed_in_passing(e: Evidence, weight: int) -> Iterator[Cause]:
+    """Yield the errors that belong to ordinary work: a look that failed, an edit made anew."""
+    for group in e.groups:
+        if group.last not in group.recovered and _is_in_passing(e, group):
+            yield _error(e, group, _weight(e, group, weight, is_latest=False))
+
+
+def _is_in_passing(e: Evidence, group: ErrorGroup) -> bool:
+    """Return whether the work went on in spite of every error of a group."""
+    return _kind(e, group) == "error" and all(
+        error.call is not None and _went_on(e, error, error.call) for error in group.errors
+    )
+
+
+def _went_on(e: Evidence, error: CallError, call: CallFacts) -> bool:
+    """Return whether a search found nothing, or later work did without what a call wanted."""
+    if searches(call) and _says_nothing(error.text):
+        return True
+    later = [
+        each
+        for each in e.asked_between(error.version, e.end_of_log)
+        if each.status == "completed" and not each.is_error
+    ]
+    if command_of(call.call):
+        looked = changes_nothing(call) and not runs_tests(call)
+        return looked and any(not changes_nothing(each) or runs_tests(each) for each in later)
+    path = path_of(call)
+    again = [each for each in later if each.name == call.name and path_of(each) == path]
+    return path is not None and again[:1] == e.asked_between(error.version, e.end_of_log)[:1]
 
 
 def _kind(e: Evidence, group: ErrorGroup) -> str:
@@ -122,6 +158,11 @@ def _error(e: Evidence, group: ErrorGroup, weight: int) -> Cause:
         )
         text += f"; {len(group.errors):,} times, {other}"
     return cause(kind, at.version, text, weight, versions=versions, call=call)
+
+
+def _says_nothing(text: str) -> bool:
+    words = " ".join(text[:_SHORT].split())
+    return len(text) < _SHORT and _FOUND_NOTHING.match(words) is not None
 
 
 def never_gave_way(e: Evidence, weight: int) -> Iterator[Cause]:

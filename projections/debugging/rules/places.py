@@ -12,6 +12,7 @@ from projections.debugging.rules.commands import (
     directory_of,
     puts_aside,
     removed_by,
+    switches_branch,
     takes_back,
 )
 from projections.debugging.rules.evidence import Cause, Evidence, cause, shown
@@ -104,6 +105,21 @@ def put_aside(e: Evidence, weight: int) -> Iterator[Cause]:
         later = e.asked_between(call.ended, until)
         if errors and not any(map(takes_back, later)):
             yield _took(e, call, errors, weight)
+
+
+def another_branch(e: Evidence, weight: int) -> Iterator[Cause]:
+    """Yield the changes of the branch after which calls miss their files."""
+    moves = [
+        call
+        for call in (e.calls if len(e.missing) >= _SEVERAL else ())
+        if call.status == "completed" and not call.is_error and switches_branch(call)
+    ]
+    ends = [*(move.version for move in moves[1:]), e.end_of_log + 1]
+    for move, until in zip(moves, ends, strict=False):
+        errors = [error for error in e.missing if move.ended < _asked(error) < until]
+        before = any(error.version < move.ended for error in e.missing)
+        if len(errors) >= _SEVERAL and not before:
+            yield _took(e, move, errors, weight)
 
 
 def _took(e: Evidence, taker: CallFacts, errors: list[CallError], weight: int) -> Cause:

@@ -36,10 +36,25 @@ def _loops(e: Evidence) -> Iterator[tuple[Finding, int]]:
     """Yield the loops, each with its weight."""
     for found in e.loops:
         heavy = loop_weight(found)
-        has_changed = isinstance(found, Repeat) and found.run < _LONG and not found.same_answer
+        has_changed = (
+            isinstance(found, Repeat)
+            and not found.same_answer
+            and (found.run < _LONG or _became_another(e, found))
+        )
         if has_changed and e.facts.end.ends_well:
             heavy = min(heavy, _ORDINARY - 2)  # the answer changed, and the run went on
         yield found, heavy
+
+
+def _became_another(e: Evidence, found: Repeat) -> bool:
+    """Return whether a call that only looks waited for an answer, and got it at last."""
+    first, last = loop_span(found)
+    calls = [
+        call
+        for call in e.asked_between(first - 1, last)
+        if call.name == found.call.name and changes_nothing(call)
+    ]
+    return len(calls) > 1 and not calls[-1].is_error and calls[-1].result != calls[-2].result
 
 
 def _loop(found: Finding, weight: int) -> Cause:

@@ -66,11 +66,27 @@ RULES: tuple[CauseRule, ...] = (
         "`npm install` is refused, and `npm test` is called all the same",
     ),
     CauseRule(
+        "refused and told",
+        "a refusal after which the user said what to do, and the run went on with it",
+        50,
+        ends.refused_and_told,
+        "`git push` is refused, the user asks for a branch, and it is pushed",
+        hint=True,
+    ),
+    CauseRule(
         "failed",
         "an error that no later success mended; the heavier, the less the model can mend it",
         56,
         errors.failed,
         "`npm publish` fails with `error TS2305`",
+    ),
+    CauseRule(
+        "failed in passing",
+        "an error of ordinary work: a search without a find, a look, an edit that was made anew",
+        56,
+        errors.failed_in_passing,
+        "`ls node_modules` fails, and the work goes on with `npm ci`",
+        hint=True,
     ),
     CauseRule(
         "never gave way",
@@ -106,6 +122,13 @@ RULES: tuple[CauseRule, ...] = (
         66,
         places.put_aside,
         "`git stash`, no `git stash pop`, then `nothing to commit`",
+    ),
+    CauseRule(
+        "another branch",
+        "a change of the branch after which calls miss their files",
+        68,
+        places.another_branch,
+        "`git checkout release-1.0`, then `cat src/new.py: No such file or directory`, and more",
     ),
     CauseRule(
         "loop",

@@ -71,6 +71,16 @@ EXAMPLES: dict[str, list[Event]] = {
     "not whole": [MessageAdded("assistant", (Text("Once"),), 1, finish_reason="length")],
     "unanswered": [ToolPending(FunctionCall("deploy", {}, "c1")), ToolRunning("c1", 1)],
     "refused": [ToolPending(FunctionCall("deploy", {}, "c1")), ToolRejected("c1", "no", by="mia")],
+    "refused and told": [
+        ToolPending(FunctionCall("push", {}, "c1")),
+        ToolRejected("c1", "no", by="mia"),
+        MessageAdded("user", (Text("Use a branch."),)),
+        *made(2, "push", "pushed", to="branch"),
+    ],
+    "failed in passing": [
+        *sh(1, "ls node_modules", "ls: cannot access 'node_modules'", failed=True),
+        *sh(2, "npm ci", "added 20 packages"),
+    ],
     "failed": sh(1, "npm publish", "error TS2305: no member", failed=True),
     "never gave way": [
         *made(1, "ask", "429 Too Many Requests", failed=True, q=1),
@@ -94,6 +104,11 @@ EXAMPLES: dict[str, list[Event]] = {
     "put aside": [
         *sh(1, "git stash", "Saved working directory"),
         *sh(2, "git commit -am Fix", "nothing to commit, working tree clean", failed=True),
+    ],
+    "another branch": [
+        *sh(1, "git checkout release-1.0", "Switched to branch 'release-1.0'"),
+        *sh(2, "cat src/new.py", "cat: src/new.py: No such file or directory", failed=True),
+        *sh(3, "pytest src", "ERROR: file or directory not found: src", failed=True),
     ],
     "loop": [event for n in range(6) for event in made(n, "search", "none", q="x")],
     "called again": [
