@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from eventstore.domain.json_types import JsonValue, is_json_object
@@ -79,7 +79,7 @@ class Judge:
 
 
 def in_form(
-    known: list[JsonValue], later: Iterable[JsonValue], provider: str
+    known: Sequence[JsonValue], later: Iterable[JsonValue], provider: str
 ) -> Iterator[JsonValue]:
     """Yield messages that are in the form of `provider`; `known` ones are judged before the second.
 
@@ -99,7 +99,7 @@ def in_form(
     judge.finish()
 
 
-def _fault_of(messages: list[JsonValue], judge: Judge) -> SourceError | None:
+def _fault_of(messages: Sequence[JsonValue], judge: Judge) -> SourceError | None:
     try:
         for message in messages:
             judge.take(message)
@@ -109,7 +109,7 @@ def _fault_of(messages: list[JsonValue], judge: Judge) -> SourceError | None:
     return None
 
 
-def _advised(fault: SourceError, messages: list[JsonValue], provider: str) -> ValueError:
+def _advised(fault: SourceError, messages: Sequence[JsonValue], provider: str) -> ValueError:
     """Return why messages are refused, with the providers as whose all of them can be read."""
     lost = ((number, _lost_call(each, provider)) for number, each in enumerate(messages))
     number, found = next(((n, what) for n, what in lost if what), (0, ""))
