@@ -113,7 +113,7 @@ def _known_to(provider: str) -> _Known:
     signature = adapter_of(provider).signature
     members = (signature.calls, signature.results, signature.message_calls, signature.part_calls)
     return _Known(
-        frozenset[str]().union(*members),
+        signature.shared_members.union(*members),
         frozenset({*signature.call_types, *signature.result_types}),
         frozenset(signature.result_roles),
         signature.served_members,

@@ -48,7 +48,9 @@ class FormatSignature(msgspec.Struct, frozen=True, kw_only=True):
     """Values of `type` of what else may look like a call or a result: the provider's servers ran
     it, or it tells of tools."""
     served_members: frozenset[str] = frozenset()
-    """Members that hold such; and calls and results, where others' forms have them, too."""
+    """Members that hold such."""
+    shared_members: frozenset[str] = frozenset()
+    """Members of calls and results that others' forms have, too: they do not tell the form."""
 
 
 class ResponseMembers(msgspec.Struct, frozen=True, kw_only=True):

@@ -17,7 +17,7 @@ from support import homes
 from support.program_databases import OPENCODE, database, opencode_session
 
 from eventstore import EventStore
-from eventstore.importers import ImportedFile, Session
+from eventstore.importers import ImportCounts, ImportedFile, Session
 from eventstore.importers.formats import programs_read
 from projections.cli import app
 from projections.cli.commands.sessions import by_session, outcome, short_names
@@ -169,7 +169,7 @@ def test_all_sessions_are_imported_and_again_only_what_grew(say: Said, home: Pat
     with session.open("a") as file:
         file.write(json.dumps(homes.claude_record("user", "9", "5", "Go on.")) + "\n")
     _head, row, last = say("import", "--discover", "--all").splitlines()
-    assert row.split() == [homes.NAMES[4], "2", "1", "8", "1", "0"]
+    assert row.split() == [homes.NAMES[4], "2", "3", "1", "8", "1", "0"]
     assert last == "5 sessions: 1 grew, 4 unchanged"
     with EventStore.open("sqlite:///toolledger.db") as store:
         assert len([*store.conversations()]) == 7  # two of sub-agents
@@ -404,9 +404,13 @@ def test_an_import_of_a_database_is_reported_for_each_session() -> None:
         Session(program="p", id=own, files=("x.db",), time=1, size=None, is_stored=True)
         for own in ("a", "b", "c")
     ]
-    counts = {"a": (2, 0, 4), "b": (0, 5, 0), "a/sub": (1, 0, 2)}
+    counts = {
+        "a": ImportCounts(2, 0, 4),
+        "b": ImportCounts(0, 5, 0),
+        "a/sub": ImportCounts(1, 0, 2),
+    }
     refused: list[Exception] = [ValueError("no JSON")]
-    done = ImportedFile("x.db", 3, 3, 5, 6, [*counts], by_id=counts, refused=refused)
+    done = ImportedFile("x.db", 3, 3, 5, 6, ids=[*counts], by_id=counts, refused=refused)
     imported, rest = by_session(sessions, [done])
     assert [(each.path, each.added, each.skipped, each.events) for each in imported] == [
         ("p:a", 2, 0, 4),

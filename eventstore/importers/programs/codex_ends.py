@@ -23,11 +23,12 @@ class Ends:
 
     def add(self, event: JsonObject) -> None:
         """Note the end that an event tells, if it is one."""
-        if event.get("type") in _EVENTS:
+        kind = text(event, "type")
+        if kind in _EVENTS:
             self._by_call[text(event, "call_id")] = event
-        elif event.get("type") == "item_completed":
+        elif kind == "item_completed":
             item = member(event, "item")
-            if item.get("type") in _ITEMS:
+            if text(item, "type") in _ITEMS:
                 self._by_call[text(item, "id")] = item
 
     def failed(self, call_id: str) -> bool | None:

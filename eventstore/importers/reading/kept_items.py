@@ -76,7 +76,10 @@ class KeptItems(Generic[T]):
     def _placed(self, item: T) -> T | _Far:
         if self._room == inf or not (self._may_wait is None or self._may_wait(item)):
             return item
-        data = pickle.dumps(item, pickle.HIGHEST_PROTOCOL)
+        try:
+            data = pickle.dumps(item, pickle.HIGHEST_PROTOCOL)
+        except RecursionError:  # it nests too deeply to be written
+            return item
         if len(data) < LONG_BYTES or len(data) <= self._room:
             self._room -= len(data)
             return item

@@ -25,7 +25,7 @@ class LitellmAdapter(OpenAIAdapter):
     name = "litellm"
     client_members = ClientMembers(added=CLIENT_MEMBERS)  # the place of a call is litellm's own
     signature = FormatSignature(  # where nothing names the provider, it is OpenAI
-        served_members=frozenset({"tool_calls", "function_call"})
+        shared_members=frozenset({"tool_calls", "function_call"})
     )
 
     def request_ids(self, turns: Sequence[Turn], changes: list[Change]) -> list[list[str]]:

@@ -295,6 +295,12 @@ def completed(kind: str, **fields: Any) -> dict[str, Any]:
         (completed("Plan", status="failed"), "x", "Completed"),
         (event("patch_apply_end", call_id="a", status="declined"), "x", "Rejected"),
         (event("exec_command_end", call_id="a", exit_code=1), "x", "Failed"),
+        ({**event("x"), "payload": {"type": {}}}, "x", "Completed"),
+        (
+            {**event("x"), "payload": {"type": "item_completed", "item": {"type": []}}},
+            "x",
+            "Completed",
+        ),
         (event("token_count"), "patch rejected by user", "Rejected"),
         (event("token_count"), "a\nExit code: 3\nb", "Completed"),
         (

@@ -139,3 +139,11 @@ def test_a_long_session_is_imported_as_a_short_one(
             )
     assert logs[0] == logs[1]
     assert len(logs[0]) > 8
+
+
+def test_what_nests_too_deeply_to_be_written_stays_in_memory() -> None:
+    """A call of Claude Code may have any arguments."""
+    deep: dict[str, Any] = {}
+    for _ in range(900):
+        deep = {"a": deep}
+    assert [each is deep for each in KeptItems([deep, deep], kept_bytes=0)] == [True, True]

@@ -213,3 +213,17 @@ def test_a_call_within_what_is_no_message_is_not_lost(tmp_path: Path) -> None:
     path.write_text(json.dumps({"messages": [ASK, nested]}))
     with EventStore.open("sqlite://") as store, pytest.raises(ValueError, match="tool_calls"):
         import_file(store, path)
+
+
+@pytest.mark.parametrize("odd", [None, 1, []])
+@pytest.mark.parametrize("provider", [None, "openai", "litellm", "mistral"])
+def test_no_provider_is_advised_that_loses_the_call(
+    tmp_path: Path, odd: Any, provider: str | None
+) -> None:
+    """What stands in the place of a call is no call in any form."""
+    path = tmp_path / "chat.json"
+    path.write_text(json.dumps([ASK, {"role": "assistant", "content": None, "tool_calls": [odd]}]))
+    with EventStore.open("sqlite://") as store:
+        with pytest.raises(SourceError, match=r"messages\[1\] has 'tool_calls'"):
+            import_file(store, path, provider=provider)
+        assert list(store.conversations()) == []
