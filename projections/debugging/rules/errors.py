@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
+from eventstore.domain.closing_codes import FORKED
 from projections.debugging.call_facts import CallError, CallFacts
 from projections.debugging.command_output import command_of
 from projections.debugging.error_groups import ErrorGroup
@@ -80,6 +81,8 @@ def failed(e: Evidence, weight: int) -> Iterator[Cause]:
     for group in e.groups:
         if group.last in group.recovered or _is_in_passing(e, group):
             continue
+        if group.last.kind == FORKED:
+            continue  # the call is the origin's: it was closed, and did not fail
         heavy = _weight(e, group, weight, is_latest=group is latest)
         if end_key == same_error_key(group.line):
             heavy = 99
