@@ -16,9 +16,14 @@ from eventstore.importers.discovery import (
     discover,
     import_sessions,
 )
-from eventstore.importers.file_import import ImportedFile, import_file, import_files
+from eventstore.importers.file_import import (
+    ImportCounts,
+    ImportedFile,
+    import_file,
+    import_files,
+)
 from eventstore.importers.reading.file_format import FileContent, FileFormat
-from eventstore.importers.reading.problems import Problem, Problems, SourceError
+from eventstore.importers.reading.problems import NoMessages, Problem, Problems, SourceError
 from eventstore.importers.reading.transcript import Transcript, is_refusal
 from eventstore.importers.recorded_requests import Request, RequestFile
 from eventstore.importers.source import PROVIDERS, Source, read
@@ -28,7 +33,9 @@ __all__ = [
     "Discovered",
     "FileContent",
     "FileFormat",
+    "ImportCounts",
     "ImportedFile",
+    "NoMessages",
     "Problem",
     "Problems",
     "Request",

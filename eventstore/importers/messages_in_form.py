@@ -9,10 +9,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from eventstore.domain.json_types import JsonObject
+from eventstore.domain.json_types import JsonValue, is_json_object
 from eventstore.importers.foreign_shapes import described
 from eventstore.importers.reading.problems import SourceError
 from eventstore.importers.signs_of_calls import is_in_form, providers_that_know, signs_in
@@ -30,10 +30,10 @@ class Judge:
     def __init__(self, provider: str) -> None:
         self._provider = provider
         self._count = self._others = 0
-        self._first_other: JsonObject = {}
+        self._first_other: JsonValue = None
         self._has_signs = self._has_result = self._has_written_call = False
 
-    def take(self, message: JsonObject) -> None:
+    def take(self, message: JsonValue) -> None:
         """Take the next message.
 
         Raises:
@@ -48,13 +48,15 @@ class Judge:
         self._count += 1
         self._note(message)
         if not is_in_form(message, self._provider):
+            self._first_other = message if not self._others else self._first_other
             self._others += 1
-            self._first_other = self._first_other or message
 
-    def _note(self, message: JsonObject) -> None:
+    def _note(self, message: JsonValue) -> None:
+        self._has_signs = self._has_signs or any(signs_in(message, self._provider))
+        if not is_json_object(message):
+            return
         said = message.get("content")
         self._has_result = self._has_result or message.get("role") == "tool"
-        self._has_signs = self._has_signs or any(signs_in(message, self._provider))
         if message.get("role") == "assistant" and isinstance(said, str):
             self._has_written_call = self._has_written_call or _WRITTEN_CALL in said
 
@@ -77,8 +79,8 @@ class Judge:
 
 
 def in_form(
-    known: list[JsonObject], later: Iterable[JsonObject], provider: str
-) -> Iterator[JsonObject]:
+    known: Sequence[JsonValue], later: Iterable[JsonValue], provider: str
+) -> Iterator[JsonValue]:
     """Yield messages that are in the form of `provider`; `known` ones are judged before the second.
 
     Raises:
@@ -97,7 +99,7 @@ def in_form(
     judge.finish()
 
 
-def _fault_of(messages: list[JsonObject], judge: Judge) -> SourceError | None:
+def _fault_of(messages: Sequence[JsonValue], judge: Judge) -> SourceError | None:
     try:
         for message in messages:
             judge.take(message)
@@ -107,7 +109,7 @@ def _fault_of(messages: list[JsonObject], judge: Judge) -> SourceError | None:
     return None
 
 
-def _advised(fault: SourceError, messages: list[JsonObject], provider: str) -> ValueError:
+def _advised(fault: SourceError, messages: Sequence[JsonValue], provider: str) -> ValueError:
     """Return why messages are refused, with the providers as whose all of them can be read."""
     lost = ((number, _lost_call(each, provider)) for number, each in enumerate(messages))
     number, found = next(((n, what) for n, what in lost if what), (0, ""))
@@ -118,7 +120,7 @@ def _advised(fault: SourceError, messages: list[JsonObject], provider: str) -> V
     return ForeignForm(f"messages[{number}] has {found}, which {provider} does not", tuple(whose))
 
 
-def _lost_call(message: JsonObject, provider: str) -> str | None:
+def _lost_call(message: JsonValue, provider: str) -> str | None:
     """Return what names a call or a result in a message that would be lost."""
     signs = [*signs_in(message, provider)]
     unknown = [sign for sign in signs if not sign.is_known]

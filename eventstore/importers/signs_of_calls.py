@@ -81,11 +81,11 @@ def call_in(value: JsonValue) -> str | None:
     return next((found.what for found in _found(value, _Known(), 0)), None)
 
 
-def signs_in(message: JsonObject, provider: str) -> Iterator[Sign]:
+def signs_in(message: JsonValue, provider: str) -> Iterator[Sign]:
     """Yield the calls and results in a message, and whether the form of `provider` knows them."""
     known = _known_to(provider)
-    role = message.get("role")
-    if not isinstance(role, str):
+    role = message.get("role") if is_json_object(message) else None
+    if not is_json_object(message) or not isinstance(role, str):
         yield from _found(message, known, 0)
     elif role not in known.roles and _is_named(role):
         yield Sign(role, is_known=False, in_content=True)
@@ -98,8 +98,10 @@ def providers_that_know(what: str) -> Iterator[str]:
     return (name for name in PROVIDERS if any(what in names for names in _known_to(name)))
 
 
-def is_in_form(message: JsonObject, provider: str) -> bool:
+def is_in_form(message: JsonValue, provider: str) -> bool:
     """Return whether a message has what messages of `provider` have: content, or a call."""
+    if not is_json_object(message):
+        return False
     known = _known_to(provider)
     content = "parts" if adapter_of(provider).list_key == "contents" else "content"
     members = known.members | known.served_members | {content}

@@ -64,6 +64,7 @@ class Source:
         self._name = name
         self._on_value: Callable[[], object] | None = None
         self._problems = Problems()
+        self._empty = 0  # conversations without messages
         self._file: _File
         if is_server:
             self._file = CheckpointServer(str(path), self._problems)
@@ -102,7 +103,7 @@ class Source:
             count += 1
             yield transcript
         if not count:
-            if not self.problems:
+            if self._problems.count == self._empty:
                 raise NoMessages(f"{self.path} holds no messages; {_REMEDY}")
             raise SourceError(f"{self.path} holds no messages; {self.problems[0]}; {_REMEDY}")
 
@@ -221,6 +222,7 @@ class Source:
             if messages is transcript.messages:  # a list can be read once more
                 transcript.messages = chain((first,), messages)
             return True
+        self._empty += 1
         self._problems.add(f"{transcript.id}: no messages")
         return False
 

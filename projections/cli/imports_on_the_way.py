@@ -8,7 +8,13 @@ from typing import TypeVar
 
 from eventstore import EventStore, NotAStore
 from eventstore.engines import shown_url
-from eventstore.importers import Session, UnknownSession, discover, import_sessions
+from eventstore.importers import (
+    NoMessages,
+    Session,
+    UnknownSession,
+    discover,
+    import_sessions,
+)
 from eventstore.importers.discovery import programs
 from projections.cli.options import open_store
 from projections.cli.output import complain
@@ -27,45 +33,63 @@ def store_with(
     """Give the store, and the id of the conversation in it that a name means.
 
     A session of a program, `PROGRAM:ID` or `latest`, is imported first, and the store is made if
-    there is none. A conversation that is in the log under the name itself comes before it.
+    there is none. A conversation that is in the log under the name itself comes before it. A
+    session in which nothing was said yet is not the latest.
     """
-    session = None if name is None else _session(url, name)
-    if session is None or read_only:
+    sessions = [] if name is None else _sessions(url, name)
+    if not sessions or read_only:
         with open_store(url, read_only=read_only) as store:
-            yield store, name if session is None else session.id
+            yield store, sessions[0].id if sessions else name
         return
     with open_store(url, create=True) as store:
-        yield store, _imported(store, session)
+        yield store, _first_imported(store, sessions)
 
 
-def _session(url: str, name: str) -> Session | None:
-    """Return the session that a name means, None where it means a conversation of the log.
+def _sessions(url: str, name: str) -> list[Session]:
+    """Return the session that a name means, none where it means a conversation of the log.
+
+    The latest one is followed by those before it.
 
     Raises:
         UnknownSession: it means neither.
     """
-    program, colon, _ = name.partition(":")
+    program, colon, own = name.partition(":")
     if name != LATEST and not (colon and program in programs()):
-        return None
+        return []
     try:
         with open_store(url, read_only=True) as store:
             known = [each for each, _ in store.conversations() if each.startswith(name)]
     except NotAStore:
         known = []
     if name in known:
-        return None
+        return []
+    found = discover()
     try:
-        return discover().named(name)
+        session = found.named(name)
     except UnknownSession:
         if len(known) == 1:  # the beginning of an id in the log
-            return None
+            return []
         raise
+    if LATEST not in (name, own):
+        return [session]
+    return [each for each in found.sessions if name == LATEST or each.program == program]
+
+
+def _first_imported(store: EventStore, sessions: list[Session]) -> str:
+    """Return the id of the first session that has messages, after importing it."""
+    for session in sessions[:-1]:
+        try:
+            return _imported(store, session)
+        except NoMessages:
+            complain(f"{session.name}: nothing was said in it yet")
+    return _imported(store, sessions[-1])
 
 
 def _imported(store: EventStore, session: Session) -> str:
     """Import a session, say so, and return the id of its conversation.
 
     Raises:
+        NoMessages: nothing was said in it yet.
         Exception: nothing of it could be imported.
     """
     ids: list[str] = []
@@ -77,6 +101,8 @@ def _imported(store: EventStore, session: Session) -> str:
         added += done.added
     if refused and not ids:  # also where the log has another conversation under the id
         raise refused[0]
+    if not ids:  # of a database, which has other sessions
+        raise NoMessages(f"{session.name} holds no messages")
     for error in refused:
         complain(str(error))
     if added:

@@ -214,7 +214,8 @@ def existing(store: EventStore, conversation_id: str) -> Conversation:
 def named(store: EventStore, name: str) -> Conversation:
     """Return a conversation that has events, by its id or by a beginning that only its id has.
 
-    For commands that read; a decision needs the whole id.
+    Those of its own sub-agents and branches, `ID/…`, begin so as well, and are not meant. For
+    commands that read; a decision needs the whole id.
 
     Raises:
         ValueError: there is none, or several ids begin so.
@@ -222,8 +223,8 @@ def named(store: EventStore, name: str) -> Conversation:
     chat = store.conversation(name)
     if next(chat.events(), None) is not None:
         return chat
-    found = [each for each, _ in store.conversations() if each.startswith(name)]
-    if len(found) > 1:
+    found = sorted(each for each, _ in store.conversations() if each.startswith(name))
+    if len(found) > 1 and not all(each.startswith(f"{found[0]}/") for each in found[1:]):
         raise ValueError(
             f"{len(found):,} conversations begin with {name!r}, among them {found[0]!r} and "
             f"{found[1]!r}: pass more of the id"

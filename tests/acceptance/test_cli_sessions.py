@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from support import homes
+from support.program_databases import OPENCODE, database, opencode_session
 
 from eventstore import EventStore
 from eventstore.importers import ImportedFile, Session
@@ -185,7 +186,7 @@ def test_chosen_sessions_are_imported(say: Said) -> None:
 
 
 def test_a_session_that_cannot_be_imported_holds_up_no_other(say: Said, home: Path) -> None:
-    """It is named, and the status is 1; one in which nothing was said is nothing to refuse."""
+    """A session that is refused is named, and the status is 1; an empty one is no error."""
     project = home / ".claude" / "projects" / "-home-dev-shop"
     homes.write(project / "broken.jsonl", "no session\n")
     homes.write_lines(project / "quiet.jsonl", {"type": "summary", "leafUuid": "x", "summary": "s"})
@@ -205,7 +206,7 @@ def test_wrong_names_of_sessions_are_refused_in_one_line(say: Said) -> None:
 
 
 def test_why_imports_the_latest_session_on_the_way(say: Said) -> None:
-    """It says so on standard error, and again that nothing is new."""
+    """The command says so on standard error, and the second time that nothing is new."""
     assert say("why", "claude-code:latest").splitlines()[1].startswith("cause      version 7: Bash")
     name = homes.NAMES[4]
     assert say.err == (
@@ -215,6 +216,38 @@ def test_why_imports_the_latest_session_on_the_way(say: Said) -> None:
     assert say.err == f"toolledger: {name}: nothing new since it was imported\n"
     say("why", "latest")
     assert say.err.startswith(f"toolledger: imported {homes.NAMES[0]} (3 messages)")
+
+
+def test_a_session_in_which_nothing_was_said_is_not_the_latest(say: Said, home: Path) -> None:
+    """Programs write the beginning of a file, or a row, before the first question."""
+    header = {"type": "session_meta", "payload": {"id": "fresh", "cwd": "/"}}
+    folder = home / ".codex/sessions/2030/01/01"
+    folder.mkdir(parents=True)
+    (folder / "rollout-fresh.jsonl").write_text(json.dumps(header) + "\n")
+    place = home / ".local/share/opencode/opencode.db"
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with database(place, OPENCODE) as connection:
+        opencode_session(connection, "asked", [("user", [{"type": "text", "text": "go"}])])
+        opencode_session(connection, "empty", [])
+        connection.execute("UPDATE session SET time_updated = 4e12 WHERE id = 'empty'")
+    assert say("why", "latest").startswith("ended ")
+    assert "toolledger: opencode:empty: nothing was said in it yet\n" in say.err
+    assert "toolledger: codex:fresh: nothing was said in it yet\n" in say.err
+    assert "imported opencode:asked (1 message)" in say.err
+    assert say.refused("why", "opencode:empty") == "opencode:empty holds no messages"
+    assert "holds no messages" in say.refused("why", "codex:fresh")
+    assert "without messages" in say("import", "--discover", "codex:fresh")
+
+
+def test_the_beginning_of_an_id_means_the_session_and_not_its_sub_agents(
+    say: Said, log: EventStore
+) -> None:
+    """Their ids begin with its id; of two sessions more is wanted."""
+    for name in ("abc", "abc/sidechain-1", "abc/rewound-1"):
+        log.conversation(name).add_message("user", f"I am {name}.")
+    assert "I am abc." in say("show", "ab")
+    log.conversation("abd").add_message("user", "I am another.")
+    assert "pass more of the id" in say.refused("show", "ab")
 
 
 @pytest.mark.parametrize(
@@ -250,7 +283,7 @@ def test_a_conversation_of_the_log_comes_before_a_session(say: Said, log: EventS
 def test_another_conversation_under_the_id_of_a_session_is_not_shown(
     say: Said, log: EventStore
 ) -> None:
-    """What is told of a session is of that session."""
+    """A command about a session shows that session, or refuses."""
     log.conversation("last_mini_run").add_message("user", "Another run.")
     line = say.refused("why", "latest")
     assert "last_mini_run" in line
@@ -276,7 +309,7 @@ def test_a_database_of_others_is_left_alone(say: Said) -> None:
     assert Path("toolledger.db").read_bytes() == before
 
 
-def test_what_a_folder_is_named_cannot_move_the_cursor(say: Said, home: Path) -> None:
+def test_names_of_folders_cannot_move_the_cursor(say: Said, home: Path) -> None:
     """Control codes of ids, folders and paths are shown as escapes; JSON has its own."""
     folder = home / ".claude" / "projects" / "-\x1b[2J"
     record = homes.claude_record("user", "1", None, "Hi", "a\x1b[31m", cwd="/srv/\x1b]0;x\x07\x9b")
@@ -333,8 +366,8 @@ def test_a_short_name_tells_a_session_from_those_of_its_program() -> None:
     ]
 
 
-def test_a_home_without_sessions_is_told(tmp_path: Path, say: Said) -> None:
-    """On standard error; the status is 0."""
+def test_a_home_without_sessions_is_no_error(tmp_path: Path, say: Said) -> None:
+    """The command says so on standard error; the status is 0."""
     (tmp_path / "empty").mkdir()
     assert say("sessions", "--root", tmp_path / "empty") == ""
     assert say.err.startswith("toolledger: no session was found in the usual folders")
@@ -365,8 +398,8 @@ def test_the_first_commands_of_the_readme_run(say: Said) -> None:
         assert say(*line.split()[1:])
 
 
-def test_what_was_done_with_a_database_is_told_for_each_session() -> None:
-    """What is left are sub-agents, and what could not be read."""
+def test_an_import_of_a_database_is_reported_for_each_session() -> None:
+    """The rest of the database are sub-agents, and rows that could not be read."""
     sessions = [
         Session(program="p", id=own, files=("x.db",), time=1, size=None, is_stored=True)
         for own in ("a", "b", "c")

@@ -94,7 +94,7 @@ def test_the_page_of_formats_is_that_of_the_readers() -> None:
 
 @pytest.mark.parametrize("name", [*about_formats()])
 def test_a_format_says_what_is_lost_of_its_files(name: str) -> None:
-    """And a version that was tried where it has a date."""
+    """A format with a date names the version that was tried."""
     about = about_formats()[name]
     assert all((about.program, about.files, about.failures, about.times, about.lost))
     assert not {each for each in (about.kept, about.lost) if each != each.strip().rstrip(".")}

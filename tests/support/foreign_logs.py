@@ -295,7 +295,7 @@ OBSERVATIONS = [
 
 def run(kind: str, own: str, start: float, end: float | None, **fields: Any) -> dict[str, Any]:
     """Return a run of LangSmith; its parent is the run `root`."""
-    given = {
+    given: dict[str, Any] = {
         "id": own,
         "trace_id": "root",
         "dotted_order": f"1Zroot.2Z{own}",

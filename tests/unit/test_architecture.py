@@ -119,6 +119,8 @@ SHARED = {
     "eventstore.domain.times",
     "eventstore.domain.unreadable_steps",
     "eventstore.domain.wording",
+    "eventstore.importers.discovery",
+    "eventstore.importers.formats",
     "eventstore.leases.under_way",
     "eventstore.seals.time_stamps",
 }

@@ -81,8 +81,9 @@ class CodexRollouts:
             parent=r'\A[^\n]{0,4000}"parent_thread_id": ?"([\w-]{1,100})"',
         ),
         kept="compactions, rolled-back turns, forks and sub-agents under their parent, durations",
-        lost="reasoning, token counts, searches at the provider",
+        lost="reasoning, token counts, searches at the provider, the past of forks of 0.171",
         tried="0.171.0",
+        on="2026-11-28",
     )
 
     def looks_like(self, value: object, unit: Unit) -> bool:
@@ -100,6 +101,11 @@ class CodexRollouts:
             if not isinstance(value, dict) or not rollout.add(value):
                 content.report("not a record of a rollout", number)
         rollout.finish(content.path)
+        if rollout.lacks_past:
+            content.problems.add(
+                f"it continues {rollout.parent}, from which it was forked: what the model had from "
+                "there is not in this file"
+            )
         name = content.name or rollout.session or content.stem
         parent = rollout.parent
         _, is_segment, segment = content.file_stem.partition(f"{rollout.session}_")
@@ -140,6 +146,8 @@ class _Rollout:
         self.session = ""
         self.parent: str | None = None
         self.continues = False
+        self.lacks_past = False
+        """Whether it names the past that it continues, and does not repeat it."""
         self.dialogue = Dialogue()
         self.rolled_back: list[Dialogue] = []
         self._ends = Ends()
@@ -162,6 +170,7 @@ class _Rollout:
                 self.session = text(payload, "id", "session_id")
                 self.parent = _parent(payload)
                 self.continues = record.get("ordinal") not in (None, 0)
+                self.lacks_past = payload.get("forked_from_ordinal_exclusive") not in (None, 0)
                 self._copied.begin(payload)
         elif kind == "response_item":
             self._add_item(payload, record)

@@ -1,8 +1,10 @@
 """Sessions of Gemini CLI: a JSON document, or in newer versions a header and a message a line.
 
-A call stands in the model's message together with its result; its time is that of its end. What was
-taken back or replaced later is a conversation of its own where calls ran in it. A history that was
-compressed continues with its summary.
+A call stands in the model's message together with its result; its time is that of its end. The
+message is written again when its calls have ended: its words and its calls are two pieces of it, so
+that a session that was imported in between continues. What was taken back or replaced later is a
+conversation of its own where calls ran in it. A history that was compressed continues with its
+summary.
 """
 
 from __future__ import annotations
@@ -170,7 +172,9 @@ def _add_message(dialogue: Dialogue, message: JsonObject, numbers: Mapping[str, 
     elif message.get("type") == "gemini":
         made = objects(message, "toolCalls")
         calls = [call_of(call.get("id"), call.get("name"), call.get("args")) for call in made]
-        dialogue.reply(said, calls, time)
+        message_id = text(message, "id") or f"message-{len(dialogue)}"
+        dialogue.reply(said, (), time, message_id)
+        dialogue.reply("", calls, time, message_id)
         for call in made:
             _answer(dialogue, call)
 

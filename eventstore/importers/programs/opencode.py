@@ -70,7 +70,8 @@ def dialogue_of(messages: Iterable[JsonObject]) -> Dialogue:
     dialogue = Dialogue()
     places: dict[str, int] = {}  # of what each message said
     tail = ""  # the first message that the last compaction keeps
-    for message in messages:
+    given = [*messages]
+    for number, message in enumerate(given, 1):
         info, parts = member(message, "info"), objects(message, "parts")
         time = time_of(member(info, "time").get("created"))
         places[text(info, "id")] = len(dialogue)
@@ -79,7 +80,9 @@ def dialogue_of(messages: Iterable[JsonObject]) -> Dialogue:
                 said = parts_as_text(part for part in parts if part.get("type") == "text")
                 dialogue.compact(spoken("assistant", said), time, end=places.get(tail))
         elif info.get("role") == "assistant":
-            _add_reply(dialogue, parts, time)
+            if number == len(given):
+                parts = [part for part in parts if not _is_being_written(part)]
+            _add_reply(dialogue, number, parts, time)
         elif info.get("role") == "user":
             dialogue.say("user", parts_as_text(filter(_is_said, parts)), time)
             begun = [part for part in parts if part.get("type") == "compaction"]
@@ -104,36 +107,49 @@ def _is_said(part: JsonObject) -> bool:
     return part.get("type") in ("text", "file") and part.get("ignored") is not True
 
 
-def _add_reply(dialogue: Dialogue, parts: list[JsonObject], time: int | None) -> None:
-    """Add a message of the model, a part at a time: a session that goes on adds parts."""
+def _add_reply(dialogue: Dialogue, number: int, parts: list[JsonObject], time: int | None) -> None:
+    """Add a message of the model, a part and a result at a time, in the order of their times.
+
+    So a session that goes on adds to the end: the next call of a step may come after the result of
+    the one before.
+    """
     ended: list[JsonObject] = []
+    step = 0
     for part in parts:
         kind = part.get("type")
-        started = time_of(member(part, "time").get("start")) or time
+        state = member(part, "state")
+        started = time_of(member(part, "time").get("start") or member(state, "time").get("start"))
+        if started is not None:
+            ended = _add_results(dialogue, ended, started)
+        message_id = f"{number}-{step}"  # its own id is another in a fork
         if kind == "text":
-            dialogue.reply_piece(part.get("text"), (), started)
+            dialogue.reply(part.get("text"), (), started or time, message_id)
         elif kind == "tool":
             ended.append(part)
-            state = member(part, "state")
-            began = time_of(member(state, "time").get("start")) or time
             call = call_of(part.get("callID"), part.get("tool"), state.get("input"))
-            dialogue.reply_piece("", [call], began)
+            dialogue.reply("", [call], started or time, message_id)
         elif kind == "step-finish":
-            _add_results(dialogue, ended)
-            ended = []
+            ended = _add_results(dialogue, ended)
+            step += 1
     _add_results(dialogue, ended)
 
 
-def _add_results(dialogue: Dialogue, parts: list[JsonObject]) -> None:
-    """Add the results of a step in the order in which they came."""
+def _add_results(
+    dialogue: Dialogue, parts: list[JsonObject], until: int | None = None
+) -> list[JsonObject]:
+    """Add the results in the order in which they came, up to a time; return the other parts."""
+    later: list[JsonObject] = []
     for part in sorted(parts, key=_end):
         state = member(part, "state")
         failure = text(state, "error")
-        if state.get("status") == "error" and not _is_interrupted(state):
+        if until is not None and not 0 < _end(part) <= until:
+            later.append(part)
+        elif state.get("status") == "error" and not _is_interrupted(state):
             rejected = failure.startswith(_REFUSALS)
             _answer(dialogue, part, failure, is_error=not rejected, rejected=rejected)
         elif state.get("status") == "completed":
             _answer(dialogue, part, state.get("output"), is_error=_failed(part))
+    return later
 
 
 def _answer(
@@ -153,6 +169,11 @@ def _answer(
         rejected=rejected,
         duration=time_between(times.get("start"), times.get("end")),
     )
+
+
+def _is_being_written(part: JsonObject) -> bool:
+    """Return whether a part is a call whose arguments the model has not ended yet."""
+    return part.get("type") == "tool" and member(part, "state").get("status") == "pending"
 
 
 def _failed(part: JsonObject) -> bool:

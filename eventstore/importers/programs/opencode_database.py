@@ -26,7 +26,7 @@ class OpenCodeDatabase:
     about = About(
         program="OpenCode",
         files="its database, `opencode.db`",
-        places=("{data}/opencode/opencode*.db",),
+        places=("{data}/opencode/opencode.db", "{data}/opencode/opencode-*.db"),
         listing=Listing(
             program="opencode",
             rows="SELECT id, time_updated, title FROM session WHERE parent_id IS NULL",

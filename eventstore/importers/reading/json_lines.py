@@ -34,6 +34,7 @@ _SIGNATURES = (
     (b"\xff\xfe", "is UTF-16: save it as UTF-8"),
     (b"\xfe\xff", "is UTF-16: save it as UTF-8"),
     (b"\x1f\x8b", "is compressed: unpack it first"),
+    (b"\x28\xb5\x2f\xfd", "is compressed: unpack it first (`zstd -d`)"),
     (b"# aider chat started at", "is a chat of aider as Markdown, which has no calls"),
 )
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"

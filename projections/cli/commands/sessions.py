@@ -15,14 +15,14 @@ from msgspec.structs import asdict, replace
 
 from eventstore.importers import (
     Discovered,
+    ImportCounts,
     ImportedFile,
+    NoMessages,
     Session,
     described,
     discover,
 )
 from eventstore.importers.discovery import files_of, programs
-from eventstore.importers.file_import import ImportCounts
-from eventstore.importers.reading.problems import NoMessages
 from projections.cli.event_filters import time_of
 from projections.cli.options import Json, file_name
 from projections.cli.output import (

@@ -167,7 +167,7 @@ def test_the_last_words_decide_where_two_branches_alternate(importer: Importer) 
 def test_a_session_that_was_imported_before_keeps_what_it_was(
     store: EventStore, tmp_path: Path
 ) -> None:
-    """What was said since is a part of its own, however often the person went back."""
+    """The words since then are a part of their own, however often the person went back."""
     session = Session()
     session.user("one")
     session.assistant("answer")
@@ -192,7 +192,7 @@ def test_a_session_that_was_imported_before_keeps_what_it_was(
 
 
 def test_a_compacted_session_continues_with_its_summary(importer: Importer) -> None:
-    """What was before is in the log; what the program says of the boundary is kept."""
+    """The past is in the log; the facts of the boundary are kept."""
     session = Session()
     session.user("one")
     session.assistant("call", "toolu_1")

@@ -65,7 +65,7 @@ def test_codex_continues_with_the_replacement(importer: Importer) -> None:
 
 
 def test_codex_before_replacements_keeps_what_the_user_said(importer: Importer) -> None:
-    """What the program adds in the user's name is not among it; its instructions stay."""
+    """The program's own words in the user's name are not among them; its instructions stay."""
     context = item("user", "<environment_context>here</environment_context>")
     compacted = record("compacted", {"message": "SUMMARY"})
     importer.lines("r.jsonl", *BEFORE[:2], context, *BEFORE[2:], compacted, item("user", "two"))
@@ -195,7 +195,7 @@ def test_pydantic_ai_continues_with_a_summary(importer: Importer) -> None:
 def test_pydantic_ai_keeps_the_past_beside_a_summary_that_others_cannot_read(
     importer: Importer,
 ) -> None:
-    """It goes back to its provider; another one is told of it, and has what was before."""
+    """The summary goes back to its provider; another one gets a note, and the past."""
     details = {"encrypted_content": "gAAAA"}
     part = {"part_kind": "compaction", "id": "cmp_1", "provider_details": details}
     importer.document("m.json", [asked("one"), answered(part), asked("two")])
@@ -244,7 +244,7 @@ COMPRESSED = [
 
 
 def test_gemini_continues_with_a_snapshot_and_what_was_said_last(importer: Importer) -> None:
-    """What follows the summary is known again by its words and its calls."""
+    """The messages after the summary are known again by their words and their calls."""
     change = {"$set": {"messages": COMPRESSED}}
     importer.lines("s.jsonl", SESSION, *SPOKEN, change, gemini("5", "user", "two"))
     kept = ["kept", "looks again", "c2 ran"]

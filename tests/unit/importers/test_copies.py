@@ -135,6 +135,15 @@ def test_the_rollout_of_the_parent_tells_what_a_fork_of_codex_repeats(
     assert counts(store) == (1, 1, 0, 1)
 
 
+def test_a_fork_of_codex_that_repeats_nothing_names_its_past(importer: Importer) -> None:
+    """The newest versions say how many records of the parent the model had."""
+    own = header(100, FORK, THREAD, forked_from_ordinal_exclusive=9)
+    importer.lines("fork.jsonl", own, *turn(101, 1, 2))
+    assert [problem.partition(":")[0] for problem in importer.problems] == [
+        f"it continues {THREAD}, from which it was forked"
+    ]
+
+
 @pytest.mark.parametrize("text", ["", "\x00", "[]\n"])
 def test_a_rollout_of_the_parent_that_cannot_be_read_tells_nothing(
     store: EventStore, tmp_path: Path, text: str

@@ -17,6 +17,7 @@ from support.tiers import rounds
 from eventstore import EventStore
 from eventstore.importers import (
     Discovered,
+    ImportCounts,
     Session,
     UnknownSession,
     described,
@@ -60,7 +61,7 @@ def test_the_sessions_of_a_home_are_listed_newest_first(home: Path) -> None:
 
 
 def test_the_count_of_calls_is_that_of_the_import(home: Path, store: EventStore) -> None:
-    """What is listed from the bytes of a file is what an import finds in it."""
+    """The calls counted in the bytes of a file are those that an import finds in it."""
     for session in discover(home).sessions:
         done = list(import_sessions(store, [session]))
         ids = [name for each in done for name in each.ids]
@@ -151,7 +152,7 @@ def test_the_environment_moves_the_folders_of_programs(tmp_path: Path) -> None:
 def test_the_environment_is_that_of_the_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """So is the home folder, where none is given."""
+    """The home folder is that of the process, too, where none is given."""
     homes.claude_code(tmp_path / "config")
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path / "config"))
@@ -205,7 +206,7 @@ def test_a_folder_of_a_program_may_be_a_link_in_ones_own_home(
     ]
 
 
-def test_what_is_no_regular_file_is_named_and_not_opened(home: Path) -> None:
+def test_pipes_and_links_are_named_and_not_opened(home: Path) -> None:
     """A pipe would wait for ever; a file in place of a folder holds nothing."""
     project = home / ".claude" / "projects" / "-home-dev-shop"
     os.mkfifo(project / "pipe.jsonl")
@@ -222,7 +223,7 @@ def test_what_is_no_regular_file_is_named_and_not_opened(home: Path) -> None:
 def test_a_file_and_a_folder_that_cannot_be_read_hold_up_no_other(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They are named; root may read everything, so that the refusal is played."""
+    """Both are named; root may read everything, so that the refusal is played."""
     denied = home / ".claude" / "projects"
     rollout = next((home / ".codex").rglob(f"*{homes.CODEX}.jsonl"))
     scan, real_open = os.scandir, Path.open
@@ -248,7 +249,7 @@ def test_a_file_and_a_folder_that_cannot_be_read_hold_up_no_other(
 
 
 def test_a_session_that_is_gone_is_described_without_its_calls(home: Path) -> None:
-    """It was there when the folder was looked at."""
+    """The file was there when the folder was looked at."""
     session = discover(home).named("gemini-cli:latest")
     Path(session.files[0]).unlink()
     assert described(session).calls is None
@@ -378,7 +379,7 @@ def stored_sessions(home: Path) -> Path:
 def test_the_sessions_of_a_database_are_listed_one_by_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store: EventStore
 ) -> None:
-    """And imported so: the others in the file are left."""
+    """One of them is imported by its name: the others in the file are left."""
     path = stored_sessions(tmp_path)
     monkeypatch.setattr(discovery, "_FORMATS", (Stored(),))
     found = discover(tmp_path)
@@ -388,7 +389,7 @@ def test_the_sessions_of_a_database_are_listed_one_by_one(
     assert new.time == 1_700_000_002_000_000
     (done,) = import_sessions(store, [new])
     assert (done.path, done.ids, done.added) == (str(path), ["new"], 2)
-    assert done.by_id == {"new": (2, 0, done.events)}
+    assert done.by_id == {"new": ImportCounts(2, 0, done.events, 1)}
     assert [name for name, _ in store.conversations()] == ["new"]
     (done,) = import_sessions(store, found.sessions)
     assert (sorted(done.ids), done.added, done.skipped) == (["new", "old"], 2, 2)
@@ -424,7 +425,7 @@ def test_only_the_named_conversations_of_a_file_are_imported(
 
 
 def test_the_first_example_of_the_page_ends_well(tmp_path: Path, store: EventStore) -> None:
-    """Of a folder of Claude Code the files that hold no conversation are passed over."""
+    """The files of Claude Code that hold no conversation are passed over."""
     homes.claude_code(tmp_path / ".claude")
     done = list(import_files(store, [tmp_path / ".claude" / "projects"]))
     assert [each.refused for each in done] == [[], []]
@@ -432,9 +433,7 @@ def test_the_first_example_of_the_page_ends_well(tmp_path: Path, store: EventSto
     assert ids == {homes.CLAUDE, f"{homes.CLAUDE}/sidechain-a9dd2b92"}
 
 
-def test_what_stands_beside_no_session_is_refused_as_before(
-    tmp_path: Path, store: EventStore
-) -> None:
+def test_files_beside_no_session_are_refused_as_before(tmp_path: Path, store: EventStore) -> None:
     """The same names in a folder of one's own mean nothing; a file that is named is read."""
     homes.write(tmp_path / "own" / "tool-results" / "big.json", "[1, 2")
     homes.write(tmp_path / "own" / "logs.json", '[{"role": "user", "content": "Hi."}]')
@@ -450,7 +449,7 @@ def test_what_stands_beside_no_session_is_refused_as_before(
 
 @pytest.mark.parametrize("name", [*about_formats()])
 def test_the_places_of_a_format_can_be_looked_at(name: str) -> None:
-    """They begin with the home folder, a variable or a folder of programs, and are absolute."""
+    """Places begin with the home folder, a variable or a folder of programs, and are absolute."""
     about = about_formats()[name]
     for place in about.places:
         first, *parts = place.split("/")
@@ -462,7 +461,7 @@ def test_the_places_of_a_format_can_be_looked_at(name: str) -> None:
 
 
 def test_a_name_shows_the_program_and_the_id() -> None:
-    """It is what a command takes."""
+    """A command takes such a name."""
     session = Session(program="codex", id="a", files=("x",), time=1, size=1)
     assert session.name == "codex:a"
     found = Discovered([session], [])

@@ -56,7 +56,13 @@ class TestGemini(BuiltIn):
     """Sessions of Gemini CLI."""
 
     file_format = named("gemini-cli")
-    files = (({"sessionId": "s", "projectHash": "h", "messages": logs.GEMINI}, {"s": 5}),)
+    files = (
+        ({"sessionId": "s", "projectHash": "h", "messages": logs.GEMINI}, {"s": 6}),
+        (
+            values_of("gemini-cli-0.61.0-exit-codes.jsonl"),
+            {"43ce8be0-8814-4c95-84bc-f70873a1c31f": 16},
+        ),
+    )
 
 
 class TestOpenCode(BuiltIn):

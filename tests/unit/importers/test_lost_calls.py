@@ -192,3 +192,24 @@ def test_no_import_ends_well_without_the_calls_of_its_file(
         else:
             is_read = any(store.conversation(each).tools for each in done.ids)
             assert is_read or "the result answers no call: kept as text" in done.findings
+
+
+@pytest.mark.parametrize("odd", [None, [], 1, {}])
+def test_what_is_no_message_holds_up_no_other(tmp_path: Path, odd: Any) -> None:
+    """It stands in the list of a conversation: as an item of a list it is a problem."""
+    path = tmp_path / "chat.json"
+    path.write_text(json.dumps({"messages": [ASK, odd, {"role": "assistant", "content": "Hm."}]}))
+    with EventStore.open("sqlite://") as store:
+        done = import_file(store, path)
+        assert (done.ids, done.refused) == (["chat"], [])
+        assert done.added == (2 if odd is None or odd == {} else 3)
+
+
+def test_a_call_within_what_is_no_message_is_not_lost(tmp_path: Path) -> None:
+    """A list in the list of messages is none: it is refused with what it holds."""
+    path = tmp_path / "chat.json"
+    call = {"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    nested = [{"role": "assistant", "content": None, "tool_calls": [call]}]
+    path.write_text(json.dumps({"messages": [ASK, nested]}))
+    with EventStore.open("sqlite://") as store, pytest.raises(ValueError, match="tool_calls"):
+        import_file(store, path)

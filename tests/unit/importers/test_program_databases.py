@@ -81,6 +81,35 @@ def test_the_database_of_opencode_is_read(importer: Importer) -> None:
     ]
 
 
+def test_a_session_of_opencode_that_is_under_way_is_imported_at_any_moment(
+    importer: Importer,
+) -> None:
+    """Arguments are being written, and the next call of a step comes after the first has ended."""
+    at = {"start": AT // 1000}
+    writing = {"input": {}, "time": {}}
+    first = opencode_tool("a", second=2)
+    stages = [
+        [said("I look.")],
+        [said("I look."), opencode_tool("a", status="pending", **writing)],
+        [said("I look."), opencode_tool("a", second=2, status="running")],
+        [said("I look."), first],
+        [said("I look."), first, opencode_tool("b", status="pending", **writing)],
+        [said("I look."), first, opencode_tool("b", second=3, status="running")],
+        [said("I look."), first, opencode_tool("b", second=3), {"type": "step-finish"}],
+    ]
+    for stage in stages:
+        info = {"id": "m", "role": "assistant", "time": {"created": AT // 1000}}
+        parts = [{**part, "time": at} if part["type"] == "text" else part for part in stage]
+        session = {"info": {"id": "s"}, "messages": [{"info": info, "parts": parts}]}
+        importer.document("s.json", session)
+    grown = importer.store.conversation("s")
+    with EventStore.open("sqlite://") as store:
+        assert import_file(store, importer.folder / "s.json").ids == ["s"]
+        whole = [recorded.event for recorded in store.conversation("s").events()]
+    assert [recorded.event for recorded in grown.events()] == whole
+    assert states([*grown.tools.values()]) == [("bash", "Completed")] * 2
+
+
 def test_turns_reverted_in_opencode_are_a_conversation_of_their_own(
     importer: Importer,
 ) -> None:

@@ -60,7 +60,7 @@ def opencode_call(call_id: str, **state: Any) -> dict[str, Any]:
 
 
 def test_a_call_of_opencode_ends_as_its_state_says(importer: Importer) -> None:
-    """What a person or a rule refused is rejected; of what was interrupted no end is known."""
+    """Refusals of a person or a rule are rejections; of an interrupted call no end is known."""
     refused = "The user rejected permission to use this specific tool call."
     ruled = (
         "The user has specified a rule which prevents you from using this specific tool call. []"
@@ -312,7 +312,7 @@ def test_a_session_of_kimi_is_named_for_its_folder(importer: Importer) -> None:
 
 
 def test_a_call_of_continue_ends_as_its_state_says(importer: Importer) -> None:
-    """What was cancelled, a person refused; a call that was only made is open."""
+    """A cancelled call was refused by a person; a call that was only made is open."""
     made = [
         {"id": name, "function": {"name": "Bash", "arguments": "{}"}} for name in ("a", "b", "c")
     ]
@@ -356,7 +356,7 @@ TASK = cline_text("<task>\nStart it.\n</task>")
 
 
 def test_a_text_right_after_its_call_is_its_result(importer: Importer) -> None:
-    """It begins with the name of the tool; a text that only quotes one is what it is."""
+    """The result begins with the name of the tool; a text that only quotes one is a text."""
     tools = importer.document(
         "task.json",
         [
@@ -438,7 +438,7 @@ def test_a_task_of_cline_is_named_for_its_folder(importer: Importer) -> None:
 def test_calls_of_droid_are_read_from_sessions_and_streams(
     lines: list[dict[str, Any]], importer: Importer
 ) -> None:
-    """What the end of a stream says again is not told twice."""
+    """The end of a stream repeats the last answer, which is added once."""
     tools = importer.lines("x.jsonl", *lines)
     assert (importer.ids, importer.problems) == (["s"], [])
     assert states(tools) == [("Execute", "Completed"), ("Execute", "Failed")]
@@ -461,10 +461,10 @@ def test_calls_of_droid_are_read_from_sessions_and_streams(
         ("a.log", "\n# aider chat started at 2026-11-28 10:00:00\n\n#### go\n", "aider"),
     ],
 )
-def test_what_is_not_read_is_refused_as_its_program_s(
+def test_files_that_are_not_read_are_refused_by_the_name_of_their_program(
     name: str, text: str, program: str, importer: Importer
 ) -> None:
-    """It is never a success without its calls."""
+    """An import never succeeds without the calls of its file."""
     path = importer.folder / name
     path.write_text(text)
     with pytest.raises(SourceError, match=program):
@@ -475,7 +475,7 @@ def test_what_is_not_read_is_refused_as_its_program_s(
 
 
 def test_a_branch_that_was_left_in_pi_is_a_conversation_of_its_own(importer: Importer) -> None:
-    """Also where a person came back to the first branch."""
+    """The same holds where a person came back to the first branch."""
     tools = importer.lines(
         "s.jsonl",
         *PI,
@@ -564,7 +564,7 @@ def shown(importer: Importer) -> list[str]:
 
 
 def test_a_compaction_is_a_boundary(importer: Importer) -> None:
-    """Of pi, with what it keeps."""
+    """A compaction of pi hides what is before it, but for what it keeps."""
     importer.lines(
         "s.jsonl",
         PI[0],
@@ -577,7 +577,7 @@ def test_a_compaction_is_a_boundary(importer: Importer) -> None:
 
 
 def test_a_compression_of_qwen_is_a_boundary(importer: Importer) -> None:
-    """What the model was shown then stands in the place of all before."""
+    """The model's new history stands in the place of all before."""
     contents = [{"role": "user", "parts": [{"text": "So far: one."}]}]
     importer.lines(
         "s.jsonl",

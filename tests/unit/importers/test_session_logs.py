@@ -318,7 +318,7 @@ def test_events_of_openhands_v1_are_read(importer: Importer) -> None:
     assert list(importer.said())[-1] == ("assistant", "done")
 
 
-def test_calls_over_acp_are_told_once_with_their_last_state(importer: Importer) -> None:
+def test_calls_over_acp_are_recorded_once_with_their_last_state(importer: Importer) -> None:
     """The SDK writes an event at the beginning and the end of a call; an interrupt ends none."""
 
     def event(kind: str, seconds: float, **fields: Any) -> dict[str, Any]:

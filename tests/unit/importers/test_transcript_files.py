@@ -414,6 +414,7 @@ def test_a_refusal_is_a_failed_result_that_says_so(result: Any, refused: int) ->
         ("a.json", b"\x00\x01\x02", "is a binary file"),
         ("a.jsonl", "[]".encode("utf-16"), "is UTF-16"),
         ("a.jsonl", b"\x1f\x8b\x08", "is compressed"),
+        ("a.jsonl.zst", b"\x28\xb5\x2f\xfd\x00", "zstd -d"),
         ("a.json", b"PK\x03\x04", "is a ZIP archive"),
         ("a.json", b"SQLite format 3\x00", "is a SQLite database"),
         ("a.json", b'["\xff"]', "is not UTF-8"),

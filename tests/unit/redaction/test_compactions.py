@@ -25,7 +25,7 @@ def compacted(store: EventStore) -> Conversation:
 
 
 def test_a_text_goes_and_the_boundary_stays(store: EventStore) -> None:
-    """It goes from the form that a provider wrote, too."""
+    """The text goes from the form that a provider wrote, too."""
     chat = compacted(store)
     assert store.redact("chat", by="ann", text=CARD).versions == (1, 2)
     event = [recorded.event for recorded in chat.events()][1]
@@ -36,7 +36,7 @@ def test_a_text_goes_and_the_boundary_stays(store: EventStore) -> None:
     assert list(store.verify()) == []
 
 
-def test_of_a_whole_payload_the_range_stays(store: EventStore) -> None:
+def test_the_range_of_a_redacted_compaction_stays(store: EventStore) -> None:
     """The model goes on from a summary that is gone, and does not see the past again."""
     chat = compacted(store)
     store.redact("chat", by="ann", versions=[2])
