@@ -33,6 +33,7 @@ from eventstore import (
     Usage,
     UsageLimitBreach,
 )
+from eventstore.domain.closing_codes import FORKED
 from eventstore.domain.response_turns import ResponseTurns
 from eventstore.domain.settlement import settled_as
 from projections.debugging.error_results import error_text
@@ -291,7 +292,8 @@ class LogFacts:
             text = f"{text} (HTTP {failure.http_status})"
         if event.by is not None:
             text = f"{text} (settled by {event.by})"
-        error = CallError(recorded.version, text, str(failure.kind), call)
+        kind = FORKED if failure.code == FORKED else str(failure.kind)
+        error = CallError(recorded.version, text, kind, call)
         if call is None:
             self.errors.append(error)
             return

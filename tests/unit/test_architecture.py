@@ -103,6 +103,7 @@ FACES = {
 """Modules of which the read side takes the names in `__all__`."""
 SHARED = {
     "eventstore.domain.anchors",
+    "eventstore.domain.closing_codes",
     "eventstore.domain.copies",
     "eventstore.domain.covered",
     "eventstore.domain.credentials",

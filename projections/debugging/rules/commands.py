@@ -133,6 +133,20 @@ def searches(call: CallFacts) -> bool:
     return bool(last) and _TRIES.match(last[0].rpartition("|")[2].strip()) is not None
 
 
+_QUERIES = re.compile(r"sql|query|search|grep", re.IGNORECASE)
+_OPTIONS = re.compile(r"(?<!\S)--?[A-Za-z]\S*")
+
+
+def same_question(call: CallFacts, other: CallFacts) -> bool:
+    """Return whether a call asks what another one asked, in other words or with other options."""
+    command, again = command_of(call.call), command_of(other.call)
+    if call.name != other.name:
+        return False
+    if command and again:
+        return _OPTIONS.sub("", command).split() == _OPTIONS.sub("", again).split()
+    return not command and _QUERIES.search(call.name) is not None
+
+
 _FILES = re.compile(r"grep|glob|file|code|dir|path|\bls$|todo", re.IGNORECASE)
 
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from eventstore import RunEnded
+from eventstore.domain.closing_codes import FORKED
 from eventstore.domain.finish_reasons import ending_of
 from projections.debugging.call_facts import CallError, CallFacts
 from projections.debugging.error_groups import error_kind
@@ -150,6 +151,8 @@ def _refused(e: Evidence, weight: int, *, settled: bool) -> Iterator[Cause]:
 
 def _refused_by(call: CallFacts) -> str | None:
     if call.rejection is not None:
+        if call.rejection.by == FORKED:
+            return None  # the call is the origin's: nobody refused it
         return call.rejection.by or call.rejection.source
     text = call.errors[-1].text if call.is_error else ""
     if _HINTS.search(text, 0, _HEAD_CHARACTERS) and _DENIAL.match(error_line(text)):

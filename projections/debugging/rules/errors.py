@@ -5,11 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
+from eventstore.domain.closing_codes import FORKED
 from projections.debugging.call_facts import CallError, CallFacts
 from projections.debugging.command_output import command_of
 from projections.debugging.error_groups import ErrorGroup
 from projections.debugging.error_line import error_line, same_error_key
-from projections.debugging.rules.commands import changes_nothing, runs_tests, searches, work_of
+from projections.debugging.rules.commands import (
+    changes_nothing,
+    runs_tests,
+    same_question,
+    searches,
+    work_of,
+)
 from projections.debugging.rules.evidence import Cause, Evidence, cause, shown
 from projections.debugging.rules.missing import brief, path_of
 from projections.formatting import arguments_text
@@ -27,7 +34,7 @@ _FOUND_NOTHING = re.compile(
 )
 """What is left of the output of a search that found nothing, or of a test that was not met."""
 
-_SEVERAL, _SHORT = 2, 120
+_SEVERAL, _FEW, _SOON, _SHORT = 2, 5, 20, 120
 
 _BROKEN = re.compile(
     r"connection (?:was |is )?(?:refused|reset|closed|aborted|lost|error)|(?:dis|not )connected\b|"
@@ -80,6 +87,8 @@ def failed(e: Evidence, weight: int) -> Iterator[Cause]:
     for group in e.groups:
         if group.last in group.recovered or _is_in_passing(e, group):
             continue
+        if group.last.kind == FORKED:
+            continue  # the call is the origin's: it was closed, and did not fail
         heavy = _weight(e, group, weight, is_latest=group is latest)
         if end_key == same_error_key(group.line):
             heavy = 99
@@ -95,8 +104,10 @@ def failed_in_passing(e: Evidence, weight: int) -> Iterator[Cause]:
 
 def _is_in_passing(e: Evidence, group: ErrorGroup) -> bool:
     """Return whether the work went on in spite of every error of a group."""
-    return _kind(e, group) == "error" and all(
-        error.call is not None and _went_on(e, error, error.call) for error in group.errors
+    return (
+        _kind(e, group) == "error"
+        and len(group.errors) <= _FEW
+        and all(error.call is not None and _went_on(e, error, error.call) for error in group.errors)
     )
 
 
@@ -104,17 +115,16 @@ def _went_on(e: Evidence, error: CallError, call: CallFacts) -> bool:
     """Return whether a search found nothing, or later work did without what a call wanted."""
     if searches(call) and _says_nothing(error.text):
         return True
-    later = [
-        each
-        for each in e.asked_between(error.version, e.end_of_log)
-        if each.status == "completed" and not each.is_error
-    ]
+    after = e.next_calls(error.version, _SOON)
+    later = [each for each in after if each.status == "completed" and not each.is_error]
+    if any(same_question(call, each) for each in later):
+        return True
     if command_of(call.call):
         looked = changes_nothing(call) and not runs_tests(call)
         return looked and any(not changes_nothing(each) or runs_tests(each) for each in later)
     path = path_of(call)
     again = [each for each in later if each.name == call.name and path_of(each) == path]
-    return path is not None and again[:1] == e.asked_between(error.version, e.end_of_log)[:1]
+    return path is not None and again[:1] == after[:1]
 
 
 def _kind(e: Evidence, group: ErrorGroup) -> str:

@@ -143,6 +143,11 @@ class Evidence:
         first, end = (bisect_right(self._requests, version) for version in (after, until))
         return self.calls[first:end]
 
+    def next_calls(self, version: int, count: int) -> list[CallFacts]:
+        """Return the calls that were asked for after a version, so many at most."""
+        first = bisect_right(self._requests, version)
+        return self.calls[first : first + count]
+
     def of_last_turn(self, version: int, weight: int) -> int:
         """Return the weight of what misled the model; less where the user has gone on since."""
         return weight if self.next_user(version) == _NEVER else weight - 16 + self.recency(version)
