@@ -67,14 +67,6 @@ _SHAPES: Final[dict[str, Callable[[JsonObject], bool]]] = {
     "conversations exported from ChatGPT": lambda value: (
         is_json_object(value.get("mapping")) and "current_node" in value
     ),
-    "chats exported from Open WebUI": lambda value: (
-        "currentId" in member(value, "chat", "history")
-        or ("currentId" in member(value, "history") and "messages" in member(value, "history"))
-    ),
-    "a conversation exported from LibreChat": lambda value: (
-        "conversationId" in value
-        and any("isCreatedByUser" in each for each in objects(value, "messages"))
-    ),
     "conversations exported from Claude.ai": lambda value: is_json_list(value.get("chat_messages")),
     "a chat of GitHub Copilot in VS Code": lambda value: (
         is_json_list(value.get("requests")) and "responderUsername" in value

@@ -25,7 +25,9 @@ from eventstore.importers.programs.droid import DroidSessions
 from eventstore.importers.programs.gemini_cli import GeminiSessions
 from eventstore.importers.programs.goose import GooseDatabase, GooseSessions
 from eventstore.importers.programs.kimi_code import KimiSessions
+from eventstore.importers.programs.librechat import LibreChatConversations
 from eventstore.importers.programs.mini_swe_agent import MiniSweAgentRuns
+from eventstore.importers.programs.open_webui import OpenWebUiChats
 from eventstore.importers.programs.opencode import OpenCodeExports
 from eventstore.importers.programs.opencode_database import OpenCodeDatabase
 from eventstore.importers.programs.openhands import OpenHandsEvents
@@ -54,6 +56,8 @@ KNOWN_FORMATS: Final[tuple[KnownFormat, ...]] = (
     ClineSessions(),
     DroidSessions(),
     PiSessions(),
+    OpenWebUiChats(),
+    LibreChatConversations(),
     OpenHandsEvents(),
     SweAgentTrajectories(),
     MiniSweAgentRuns(),

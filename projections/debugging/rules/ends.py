@@ -115,12 +115,12 @@ def refused(e: Evidence, weight: int) -> Iterator[Cause]:
     yield from _refused(e, weight, settled=False)
 
 
-def refused_and_told(e: Evidence, weight: int) -> Iterator[Cause]:
+def refused_then_settled(e: Evidence, weight: int) -> Iterator[Cause]:
     """Yield the refusals after which the user said what to do, and it was done."""
     yield from _refused(e, weight, settled=True)
 
 
-def _is_told(e: Evidence, call: CallFacts) -> bool:
+def _is_settled(e: Evidence, call: CallFacts) -> bool:
     said = e.next_user(call.ended)
     return not e.asked_between(call.ended, said) and said < e.facts.last_progress
 
@@ -128,7 +128,7 @@ def _is_told(e: Evidence, call: CallFacts) -> bool:
 def _refused(e: Evidence, weight: int, *, settled: bool) -> Iterator[Cause]:
     groups: dict[str, list[CallFacts]] = {}
     for call in e.calls:
-        if (who := _refused_by(call)) is not None and _is_told(e, call) is settled:
+        if (who := _refused_by(call)) is not None and _is_settled(e, call) is settled:
             groups.setdefault(who, []).append(call)
     for who, calls in groups.items():
         last = max(calls, key=lambda call: len(e.followers(call)))
@@ -152,7 +152,7 @@ def _refused(e: Evidence, weight: int, *, settled: bool) -> Iterator[Cause]:
 def _refused_by(call: CallFacts) -> str | None:
     if call.rejection is not None:
         if call.rejection.by == FORKED:
-            return None  # the call is the origin's: nobody refused it
+            return None  # the call is the origin's, where it was refused by none
         return call.rejection.by or call.rejection.source
     text = call.errors[-1].text if call.is_error else ""
     if _HINTS.search(text, 0, _HEAD_CHARACTERS) and _DENIAL.match(error_line(text)):

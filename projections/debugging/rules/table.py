@@ -66,10 +66,10 @@ RULES: tuple[CauseRule, ...] = (
         "`npm install` is refused, and `npm test` is called all the same",
     ),
     CauseRule(
-        "refused and told",
+        "refused, then settled",
         "a refusal after which the user said what to do, and the run went on with it",
         50,
-        ends.refused_and_told,
+        ends.refused_then_settled,
         "`git push` is refused, the user asks for a branch, and it is pushed",
         hint=True,
     ),

@@ -170,12 +170,6 @@ def test_times_beside_messages_are_kept(importer: Importer) -> None:
         ({"conversations": [{"from": "human", "value": "hi"}]}, "of ShareGPT's form"),
         ({"object": "thread.message", "role": "user"}, "a thread of OpenAI's Assistants"),
         ({"mapping": {}, "current_node": "1"}, "exported from ChatGPT"),
-        ({"chat": {"history": {"messages": {}, "currentId": "1"}}}, "exported from Open WebUI"),
-        ({"history": {"messages": {}, "currentId": "1"}}, "exported from Open WebUI"),
-        (
-            {"conversationId": "c", "messages": [{"isCreatedByUser": True, "text": "go"}]},
-            "exported from LibreChat",
-        ),
         ({"chat_messages": []}, "exported from Claude.ai"),
         ({"requests": [], "responderUsername": "GitHub Copilot"}, "Copilot in VS Code"),
         ({"log": {"entries": []}}, "HTTP requests (HAR)"),

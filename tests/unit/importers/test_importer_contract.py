@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support import chat_exports as chats
 from support import foreign_logs as logs
 from support.program_databases import goose_request, goose_response
 from support.program_files import DROID, DROID_STREAM, PI, values_of
@@ -322,6 +323,22 @@ class TestLangChain(BuiltIn):
             {"given": 3},
         ),
     )
+
+
+class TestOpenWebUi(BuiltIn):
+    """Chats of Open WebUI."""
+
+    file_format = named("open-webui")
+    files = ((chats.open_webui(chats.OUTPUT), {"c1": 10}),)
+    grows = False
+
+
+class TestLibreChat(BuiltIn):
+    """Conversations of LibreChat."""
+
+    file_format = named("librechat")
+    files = ((chats.librechat("messagesTree"), {"l1": 10, "l1/left-1": 1}),)
+    grows = False
 
 
 class LosesLines:

@@ -141,7 +141,7 @@ def test_a_long_session_is_imported_as_a_short_one(
     assert len(logs[0]) > 8
 
 
-def test_what_nests_too_deeply_to_be_written_stays_in_memory() -> None:
+def test_items_that_nest_too_deeply_stay_in_memory() -> None:
     """A call of Claude Code may have any arguments."""
     deep: dict[str, Any] = {}
     for _ in range(900):

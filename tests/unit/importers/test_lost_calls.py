@@ -195,8 +195,8 @@ def test_no_import_ends_well_without_the_calls_of_its_file(
 
 
 @pytest.mark.parametrize("odd", [None, [], 1, {}])
-def test_what_is_no_message_holds_up_no_other(tmp_path: Path, odd: Any) -> None:
-    """It stands in the list of a conversation: as an item of a list it is a problem."""
+def test_values_that_are_no_messages_hold_up_no_other(tmp_path: Path, odd: Any) -> None:
+    """Such values stand in the list of a conversation: as items of a list they are problems."""
     path = tmp_path / "chat.json"
     path.write_text(json.dumps({"messages": [ASK, odd, {"role": "assistant", "content": "Hm."}]}))
     with EventStore.open("sqlite://") as store:
@@ -220,7 +220,7 @@ def test_a_call_within_what_is_no_message_is_not_lost(tmp_path: Path) -> None:
 def test_no_provider_is_advised_that_loses_the_call(
     tmp_path: Path, odd: Any, provider: str | None
 ) -> None:
-    """What stands in the place of a call is no call in any form."""
+    """A value in the place of a call is no call in any form."""
     path = tmp_path / "chat.json"
     path.write_text(json.dumps([ASK, {"role": "assistant", "content": None, "tool_calls": [odd]}]))
     with EventStore.open("sqlite://") as store:

@@ -31,7 +31,7 @@ def test_nothing_is_invented_of_a_run_that_did_not_fail(run: Run, tmp_path: Path
     assert diagnosis.ended.startswith("under way" if under_way else "the assistant ")
 
 
-def test_what_a_fork_closes_is_no_cause() -> None:
+def test_a_call_that_a_fork_closes_is_no_cause() -> None:
     """A call that waits, and one under way, belong to the origin: nobody refused or failed them."""
     with EventStore.open("sqlite://") as store:
         chat = store.conversation("origin")

@@ -71,7 +71,7 @@ EXAMPLES: dict[str, list[Event]] = {
     "not whole": [MessageAdded("assistant", (Text("Once"),), 1, finish_reason="length")],
     "unanswered": [ToolPending(FunctionCall("deploy", {}, "c1")), ToolRunning("c1", 1)],
     "refused": [ToolPending(FunctionCall("deploy", {}, "c1")), ToolRejected("c1", "no", by="mia")],
-    "refused and told": [
+    "refused, then settled": [
         ToolPending(FunctionCall("push", {}, "c1")),
         ToolRejected("c1", "no", by="mia"),
         MessageAdded("user", (Text("Use a branch."),)),
