@@ -115,15 +115,22 @@ SAME = {
     ): "every storage has a lane",
     (
         "eventstore/domain/codec.py",
-        "if len(payload) > SHALLOW_SIZE and not measured and nests_too_deeply(payload):",
         (
-            "len(payload) > SHALLOW_SIZE and (not measured) and nests_too_deeply(payload) -> "
-            "len(payload) > SHALLOW_SIZE or not measured or nests_too_deeply(payload)"
+            "if len(payload) > SHALLOW_SIZE and not measured "
+            "and value_nests_too_deeply(stored, payload):"
+        ),
+        (
+            "len(payload) > SHALLOW_SIZE and (not measured) and "
+            "value_nests_too_deeply(stored, payload) -> "
+            "len(payload) > SHALLOW_SIZE or not measured or value_nests_too_deeply(stored, payload)"
         ),
     ): "what is measured once more is refused only where it is too deep",
     (
         "eventstore/domain/codec.py",
-        "if len(payload) > SHALLOW_SIZE and not measured and nests_too_deeply(payload):",
+        (
+            "if len(payload) > SHALLOW_SIZE and not measured "
+            "and value_nests_too_deeply(stored, payload):"
+        ),
         "len(payload) > SHALLOW_SIZE -> len(payload) >= SHALLOW_SIZE",
     ): "a payload of that size cannot be too deep",
     (

@@ -118,7 +118,9 @@ class Messages:
                     times.append(_time(value))
                     yield value
                 elif (lost := call_in(value)) is not None:
-                    raise SourceError(f"{content.unit} {number} is {lost!r}, and not in a message")
+                    raise SourceError(
+                        f"{content.unit} {number} is {lost!r}, not in a message: put it there"
+                    )
                 else:
                     content.report("not a message: it has no role", number)
             refuse_unread(content)

@@ -290,7 +290,7 @@ def test_a_missing_typer_is_reported_in_one_line(run: Command, tmp_path: Path) -
             for text in ("0", "-1", "inf", "-inf", "nan", "1e400", "1e300", "soon")
         ),
         (["migrate", "--down", "9999"], "pass one of base"),
-        (["import", "x.json", "--provider", "nobody"], "pass one of anthropic, atif"),
+        (["import", "x.json", "--provider", "nobody"], "pass one of agent-framework, ai-sdk"),
         (["import", "x.json", "--id", ""], "--id: '': pass a name that is not empty"),
         (
             ["demo", "--keep", "x.db", "--url", "sqlite:///y.db"],
@@ -724,7 +724,7 @@ def test_a_long_import_shows_that_it_goes_on(run: Command, monkeypatch: pytest.M
 def test_a_terminal_shows_how_far_an_import_is(run: Command) -> None:
     """A bar shows the bytes of each file, and one those of all, with messages and calls."""
     paths = [messages(run.folder / f"long{number}.jsonl", 1000) for number in (1, 2)]
-    environment = {**run.environment, "COLUMNS": "160", "TERM": "xterm"}
+    environment = {**run.environment, "COLUMNS": "260", "TERM": "xterm"}
     command = [sys.executable, "-W", "error", "-m", "projections.cli", "import"]
     command += [*map(str, paths), "--url", run.url, "--jobs", "1"]
     ours, theirs = os.openpty()

@@ -154,7 +154,7 @@ def media_shown(part: JsonObject, kind: str, program: str) -> str:
     """
     if call_in(part) is not None:
         raise SourceError(
-            f"{kind!r} is not a part that is known of {program}, and looks like a call: nothing is "
-            "imported, for it would be lost"
+            f"{kind!r} is not a part that is known of {program}, and looks like a call: export the "
+            "messages in a form that is read, or take it out"
         )
     return f"[{kind}]"

@@ -15,6 +15,7 @@ from eventstore.domain import codec
 from eventstore.domain.calls import FunctionCall
 from eventstore.domain.detached import EventsArchived, EventsRestored
 from eventstore.domain.events import (
+    HistoryCompacted,
     HookRaised,
     MessageAdded,
     ModelResponded,
@@ -63,6 +64,7 @@ EVENTS = [
     ModelResponded("openai", "gpt-5", "r1", "stop", Usage(9, 8, 7, 6, Decimal("0.50")), 5),
     ModelResponded("openai", "gpt-5", "r1", usage=Usage(cost=Decimal("0.50")), completes=7),
     HookRaised("limit", "hook", Failure(ErrorKind.INTERNAL, "no such rule"), "c1"),
+    HistoryCompacted(4, (MessageAdded("user", (Text("short"),)),), trigger="auto"),
     UsageLimitBreach("cost", Decimal("0.50"), Decimal("0.51")),
     RunStarted("agent", "parent", "call"),
     RunEnded("error", FAILURE),
