@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 from eventstore import EventStore, NotAStore
-from eventstore.engines import shown_url
 from eventstore.importers import (
     NoMessages,
     Session,
@@ -106,6 +105,8 @@ def _imported(store: EventStore, session: Session) -> str:
     for error in refused:
         complain(str(error))
     if added:
+        from eventstore.engines import shown_url  # loads SQLAlchemy, as the store has
+
         complain(
             f"imported {session.name} ({plural(added, 'message')}) into {shown_url(store.url)}"
         )

@@ -1723,3 +1723,10 @@ def test_fork_copies_a_conversation_up_to_a_version(run: Command, store: EventSt
     assert "at is 11: pass a version of" in run.refused("fork", "chat", "c2", "--at", "11", *url)
     assert "fork to another id" in run.refused("fork", "chat", "copy", "--at", "3", *url)
     assert run.json("fork", "chat", "c3", "--at", "1", *url)["version"] == 2
+
+
+def test_the_command_line_starts_without_the_database_library() -> None:
+    """SQLAlchemy takes half of the time of a start; it is loaded where a store is opened."""
+    program = "import sys, projections.cli.app; print('sqlalchemy' in sys.modules)"
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+    assert found.stdout == b"False\n"
