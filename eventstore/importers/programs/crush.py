@@ -10,14 +10,12 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections.abc import Iterator
-from typing import Any
 
-from eventstore.domain.json_types import JsonObject, is_json_list, is_json_object
+from eventstore.domain.json_types import JsonObject
 from eventstore.domain.messages import Text
 from eventstore.importers.reading.about import About, Listing
-from eventstore.importers.reading.database_format import Tables, bytes_of
+from eventstore.importers.reading.database_format import Tables, objects_in
 from eventstore.importers.reading.dialogue import Dialogue, call_of
-from eventstore.importers.reading.json_lines import decode_noting
 from eventstore.importers.reading.json_members import member, text
 from eventstore.importers.reading.problems import Problems
 from eventstore.importers.reading.times import time_of
@@ -76,7 +74,8 @@ class CrushSessions:
                 (session,),
             )
             for role, parts, created_at, is_summary in rows:
-                given, time = _parts(parts, problems, session), time_of(created_at)
+                where, what = f"session {session}", "the parts of a message are"
+                given, time = objects_in(parts, problems, where, what), time_of(created_at)
                 if is_summary and (words := _words(given)):
                     said = ParsedMessage("user", (Text(words),), well_formed=True)
                     dialogue.add(ParsedCompaction((said,)), time)
@@ -87,18 +86,6 @@ class CrushSessions:
                 transcript.parent_call_id = str(session).partition(_SUB_AGENT)[2] or None
             if dialogue:
                 yield transcript
-
-
-def _parts(cell: object, problems: Problems, session: object) -> list[JsonObject]:
-    where = f"session {session}"
-    try:
-        value: Any = decode_noting(bytes_of(cell), problems, where=where)
-    except ValueError:
-        value = None
-    if not is_json_list(value):
-        problems.add(f"{where}: the parts of a message are not a JSON list")
-        return []
-    return [each for each in value if is_json_object(each)]
 
 
 def _add(dialogue: Dialogue, role: str, parts: list[JsonObject], time: int | None) -> None:

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from eventstore.domain.json_types import JsonObject, JsonValue, is_json_list, is_json_object
 from eventstore.importers.reading.about import About, Listing
-from eventstore.importers.reading.database_format import Tables, bytes_of
+from eventstore.importers.reading.database_format import Tables, objects_in
 from eventstore.importers.reading.dialogue import Dialogue, call_of
 from eventstore.importers.reading.file_format import FileContent, Unit
-from eventstore.importers.reading.json_lines import decode_noting
 from eventstore.importers.reading.json_members import member, objects, parsed, text, text_of
 from eventstore.importers.reading.problems import Problems
 from eventstore.importers.reading.times import time_of
@@ -124,9 +123,9 @@ def _dialogue_of(database: sqlite3.Connection, session: object, problems: Proble
         if all_hidden and not is_hidden:
             dialogue.add(ParsedCompaction(), time)
         all_hidden = is_hidden and (all_hidden or not dialogue)
-        _add(
-            dialogue, str(message["role"]), _parts(message["content_json"], problems, session), time
-        )
+        where, what = f"session {session}", "the content of a message is"
+        parts = objects_in(message["content_json"], problems, where, what)
+        _add(dialogue, str(message["role"]), parts, time)
     return dialogue
 
 
@@ -134,18 +133,6 @@ def _is_hidden(metadata: object) -> bool:
     """Return whether a message is shown to people alone: the program summed it up for the model."""
     value = parsed(metadata) if isinstance(metadata, str) else None
     return is_json_object(value) and value.get("agentVisible") is False
-
-
-def _parts(cell: object, problems: Problems, session: object) -> list[JsonObject]:
-    where = f"session {session}"
-    try:
-        value: Any = decode_noting(bytes_of(cell), problems, where=where)
-    except ValueError:
-        value = None
-    if not is_json_list(value):
-        problems.add(f"{where}: the content of a message is not a JSON list")
-        return []
-    return [each for each in value if is_json_object(each)]
 
 
 def _add(dialogue: Dialogue, role: str, parts: list[JsonObject], time: int | None) -> None:

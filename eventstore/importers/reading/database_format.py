@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Protocol, TypeAlias
 
-from eventstore.domain.json_types import JsonObject, is_json_object
+from eventstore.domain.json_types import JsonObject, JsonValue, is_json_list, is_json_object
 from eventstore.importers.reading.about import About
 from eventstore.importers.reading.json_lines import decode_noting
 from eventstore.importers.reading.problems import Problems
@@ -46,11 +46,24 @@ def bytes_of(cell: object) -> bytes:
 
 def object_in(cell: object, problems: Problems, where: str) -> JsonObject | None:
     """Return the object whose JSON a cell holds; anything else is a problem, and None."""
-    try:
-        value = decode_noting(bytes_of(cell), problems, where=where)
-    except ValueError:
-        value = None
+    value = _value_in(cell, problems, where)
     if is_json_object(value):
         return value
     problems.add(f"{where}: a row is not a JSON object")
     return None
+
+
+def objects_in(cell: object, problems: Problems, where: str, what: str) -> list[JsonObject]:
+    """Return the objects in the JSON list that a cell holds; `what` names it in a problem."""
+    value = _value_in(cell, problems, where)
+    if is_json_list(value):
+        return [each for each in value if is_json_object(each)]
+    problems.add(f"{where}: {what} not a JSON list")
+    return []
+
+
+def _value_in(cell: object, problems: Problems, where: str) -> JsonValue:
+    try:
+        return decode_noting(bytes_of(cell), problems, where=where)
+    except ValueError:
+        return None
