@@ -19,8 +19,8 @@ def check_compaction(event: HistoryCompacted) -> None:
     """Raise an error unless the event may be a compaction.
 
     Raises:
-        TypeError: one of its messages is none.
-        ValueError: its range is none, or one of its messages tells of calls.
+        TypeError: one of its messages is not a `MessageAdded`.
+        ValueError: its range ends before it begins, or one of its messages has calls.
     """
     check_version("HistoryCompacted.until", event.until, 1)
     check_version("HistoryCompacted.after", event.after)
@@ -37,7 +37,7 @@ def check_compaction(event: HistoryCompacted) -> None:
 def _check_message(message: object) -> None:
     if not isinstance(message, MessageAdded):
         raise TypeError(
-            f"HistoryCompacted.messages has {message!r}: pass a tuple of messages, "
+            f"HistoryCompacted.messages has a {type(message).__name__}: pass a tuple of messages, "
             'such as (MessageAdded("user", (Text("..."),)),)'
         )
     member = next((name for name in _OF_A_LOG if getattr(message, name)), None)
