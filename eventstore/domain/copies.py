@@ -5,7 +5,7 @@
    such an id, and a caller may not give one.
 2. The id stays with the event: in each stream and page, in tables, exports and archives, and where
    it was redacted or encrypted. So one row alone says that it is a copy.
-3. A copy of a copy is one. Each event happened in the one conversation where it is none.
+3. A copy of a copy is one. Each event happened in the one conversation where it is not a copy.
 """
 
 from __future__ import annotations

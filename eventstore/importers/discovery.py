@@ -90,7 +90,7 @@ class Discovered(msgspec.Struct, frozen=True):
         """Return the session with a name: `PROGRAM:ID`, `ID`, how one begins, or `latest`.
 
         Raises:
-            UnknownSession: there is none, or more than one.
+            UnknownSession: no session has the name, or several have it.
         """
         program, has_program, wanted = name.partition(":")
         if not has_program or program not in programs():

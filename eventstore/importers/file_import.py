@@ -60,8 +60,8 @@ class ImportedFile(msgspec.Struct):
     """What an import did with one file.
 
     `ids` are the ids of its `conversations`. `added` messages, as so many `events`; `skipped` ones
-    were there already. Together they make so many `calls`. A message that gave no event is none of
-    them. `by_id` has the counts of each conversation. `problems` say what could not be read, at
+    were there already. Together they make so many `calls`. A message that gave no event is not
+    counted. `by_id` has the counts of each conversation. `problems` say what could not be read, at
     most a thousand of `problem_count`; `findings` what was wrong in the messages added, and how
     often. `refused` has the errors: of conversations that were not imported, or of a file that
     could not be read.

@@ -3,7 +3,8 @@
 1. In a message's content stands no call and no result that the form does not know.
 2. Where a message has calls or results, some were read: the form has them at this place.
 3. Beside its content, it has no more unknown ones than were read: they repeat those.
-4. Calls that the model wrote into its text (`<tool_call>`) are none; results show that they were.
+4. Calls that the model wrote into its text (`<tool_call>`) cannot be read: with results, the file
+   is refused.
 5. Most messages have what messages of the form have: content, or a call.
 """
 

@@ -85,7 +85,7 @@ class FileProgress:
 
 
 def _size_of(file: str | Path) -> int:
-    """Return the size of a file; 0 where it is none, or not there."""
+    """Return the size of a file; 0 where it is not a regular file, or not there."""
     if isinstance(file, str) and may_be_address(file):
         return 0
     path = Path(file)

@@ -3,7 +3,7 @@
 1. An object is a call or a result by the name of its type, by the name of the member that holds it,
    or by its own members: a tool's name beside arguments, or the id of a call.
 2. A provider's form knows those that its adapter names (`FormatSignature`). What its servers ran,
-   by its type or its `execution`, is kept as it is, and is none of them.
+   by its type or its `execution`, is kept as it is, and does not count.
 3. What stands inside a call or a result is the tool's own, and is not looked at.
 """
 

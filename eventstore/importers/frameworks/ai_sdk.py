@@ -113,7 +113,7 @@ def _is_words(kind: str, part: JsonObject) -> bool:
 
 
 def _invocation_of(part: JsonObject) -> JsonObject | None:
-    """Return the call that a part is, with the name of its tool; None where it is none."""
+    """Return the call that a part is, with the name of its tool; None for another part."""
     kind = text(part, "type")
     held = member(part, "toolInvocation")
     if kind == _INVOCATION and held:

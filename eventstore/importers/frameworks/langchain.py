@@ -51,7 +51,7 @@ class LangChainMessages(SavedMessages):
 
 
 def _plain(value: JsonObject) -> JsonObject:
-    """Return the members of a message with its type; an empty object where it is none."""
+    """Return the members of a message with its type; an empty object for anything else."""
     kind = text(value, "type")
     data = member(value, "data")
     if kind.removesuffix("MessageChunk").lower() in _KINDS and "content" in data:

@@ -1,8 +1,8 @@
 """Denials in session logs of Claude Code: what refused a call, by the marks of its record.
 
 1. `toolDenialKind` says how a call was denied, `permissionDecision.source` what decided.
-2. A call that ran before it was denied (`toolDenialAfterRun`), or that was interrupted, is none: it
-   may have taken effect, and failed.
+2. A call that ran before it was denied (`toolDenialAfterRun`), or that was interrupted, is no
+   denial: it may have taken effect, and failed.
 3. Older versions have no marks: the beginning of the result says it.
 """
 
@@ -22,7 +22,7 @@ _KINDS: Final = {
     "automode-unavailable": "gate",
     "automode-parsing-error": "gate",
 }
-"""What refuses, by the kind of a denial; `interrupted` and `cancelled` are none."""
+"""What refuses, by the kind of a denial; `interrupted` and `cancelled` are no denials."""
 
 _SOURCES: Final = {"hook": "hook", "config": "rule"}
 """What decided, where the record says more than the kind: the settings, without a person there."""

@@ -72,7 +72,7 @@ def text_of(content: JsonValue) -> str:
 
 
 def parts_as_text(parts: Iterable[JsonObject]) -> str:
-    """Return the text of a message's parts; none where there are none."""
+    """Return the text of a message's parts; no text without them."""
     given: list[JsonValue] = [*parts]
     return text_of(given) if given else ""
 

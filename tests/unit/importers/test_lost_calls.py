@@ -206,7 +206,7 @@ def test_values_that_are_no_messages_hold_up_no_other(tmp_path: Path, odd: Any) 
 
 
 def test_a_call_within_what_is_no_message_is_not_lost(tmp_path: Path) -> None:
-    """A list in the list of messages is none: it is refused with what it holds."""
+    """A list in the list of messages is no message: it is refused with what it holds."""
     path = tmp_path / "chat.json"
     call = {"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}}
     nested = [{"role": "assistant", "content": None, "tool_calls": [call]}]

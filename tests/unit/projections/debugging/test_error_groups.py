@@ -47,5 +47,5 @@ def test_the_kind_is_what_the_program_says(line: str, kind: str) -> None:
     ],
 )
 def test_prose_about_errors_says_none(result: str, is_error: bool) -> None:
-    """A page that begins with the word tells of errors; it is none."""
+    """A page that begins with the word is about errors, and did not fail."""
     assert (error_text(result, FunctionCall("get_policy", {}, "c1")) is not None) == is_error
