@@ -9,11 +9,9 @@ They know nothing of the log. What is remembered of the database may not hold an
 
 from __future__ import annotations
 
-import os
 import random
 import threading
 import time
-import weakref
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
 from os import getpid
@@ -21,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from eventstore.errors import StoreClosed, StoreReadOnly
 from eventstore.storage.sql.backend import library_error
+from eventstore.storage.sql.forks import FORK_WAIT_SECONDS, leave, no_fork, register
 from eventstore.storage.sql.pool import IdlePool
 
 if TYPE_CHECKING:
@@ -31,9 +30,6 @@ if TYPE_CHECKING:
 
     from eventstore.storage.sql.backend import Backend
 
-FORK_WAIT_SECONDS = 0.1
-"""How long a fork waits for what is under way on a server: longer than a commit takes."""
-
 FIRST_DELAY_SECONDS = 0.005
 LONGEST_DELAY_SECONDS = 0.5
 
@@ -42,6 +38,8 @@ Result = TypeVar("Result")
 
 class Connections:
     """One connection held for writing, and others for reads while they last."""
+
+    fork_rank = 1
 
     def __init__(self, backend: Backend) -> None:
         self.backend = backend
@@ -52,7 +50,7 @@ class Connections:
         self.on_loss: list[Callable[[], object]] = []
         with no_fork():
             self._connect()
-            _all.add(self)
+            register(self)
 
     def _connect(self) -> None:
         self.pid = getpid()
@@ -67,7 +65,7 @@ class Connections:
         """The writer's connection may have a transaction open."""
 
     def _renew(self) -> None:
-        _inherited.append((self.engine, self.writer_connection))
+        leave(self.engine, self.writer_connection)
         self._connect()
         for listener in self.on_renewal:
             listener()
@@ -258,7 +256,7 @@ class Connections:
     def after_fork_in_child(self) -> None:
         """Leave the connections to the parent, and open others when they are needed."""
         if self.closed:
-            _inherited.append((self.engine, self.writer_connection))
+            leave(self.engine, self.writer_connection)
         else:
             self._renew()
 
@@ -296,42 +294,3 @@ def backoff_delays(until: float) -> Iterator[float]:
     while time.monotonic() < until:
         yield random.uniform(0, longest)  # noqa: S311 - not a secret
         longest = min(2 * longest, LONGEST_DELAY_SECONDS)
-
-
-_inherited: list[Any] = []  # a forked child keeps its parent's connections from being closed
-_all: weakref.WeakSet[Connections] = weakref.WeakSet()
-_registry = threading.RLock()  # held during a fork: no store opens meanwhile
-
-
-@contextmanager
-def no_fork() -> Generator[None]:
-    """Hold forks back while connections are opened that no storage owns yet."""
-    with _registry:
-        yield
-
-
-def _before_fork() -> None:
-    _registry.acquire()
-    for connections in _all:
-        connections.before_fork()
-
-
-def _after_fork_in_parent() -> None:
-    for connections in _all:
-        connections.after_fork_in_parent()
-    _registry.release()
-
-
-def _after_fork_in_child() -> None:
-    global _registry  # noqa: PLW0603 - the old one may be held by a thread that is not here
-    _registry = threading.RLock()
-    for connections in _all:
-        connections.after_fork_in_child()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(
-        before=_before_fork,
-        after_in_parent=_after_fork_in_parent,
-        after_in_child=_after_fork_in_child,
-    )

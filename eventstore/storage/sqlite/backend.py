@@ -36,7 +36,7 @@ from sqlalchemy.pool import StaticPool
 from eventstore.errors import NotAStore, StorageError, StoreClosed
 from eventstore.storage import migrations
 from eventstore.storage.sql.backend import Backend, translated
-from eventstore.storage.sql.connections import no_fork
+from eventstore.storage.sql.forks import no_fork
 from eventstore.storage.sql.opening import migrate_in_transaction
 from eventstore.storage.sql.parts import COPIES_REMAIN, Parts
 from eventstore.storage.sql.pool import IdlePool
