@@ -204,8 +204,8 @@ class Backend(ABC):
         """Report what the database itself finds wrong in its files."""
         yield from ()
 
-    def driver_problems(self) -> Iterator[str]:
-        """Report what is known to be wrong with the installed driver."""
+    def remarks(self) -> Iterator[str]:
+        """Yield what to know of the driver and the database's files, which are sound."""
         yield from ()
 
     # errors

@@ -16,7 +16,7 @@ Why: a store-wide sequence commits out of order, and a store-wide lock makes all
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from eventstore.errors import StoreCorrupt
 from eventstore.storage.sql.transaction_notes import NOWHERE
@@ -40,6 +40,7 @@ class LaneCounters:
         self._sql = sql
         self._written = written
         self._seen = seen
+        self._whole = seen.whole
 
     def lock(self, cursor: DBAPICursor, lane: int) -> int:
         """Lock a lane, and return its last position, whatever was seen of it."""
@@ -52,11 +53,13 @@ class LaneCounters:
     def lock_known(self, cursor: DBAPICursor, lane: int) -> int:
         """Lock a lane that has to hold what was seen of it, and return its last position."""
         seen = self._seen.furthest.get(lane, NOWHERE)
-        cursor.execute(self._sql.head_known, (seen[0], seen[0], lane))
+        is_proven = lane in self._whole.proven
+        statement = self._sql.head_known if is_proven else self._sql.head_whole
+        cursor.execute(statement, (seen[0], seen[0], lane))
         row = cursor.fetchone()
         if row is None:
             raise _no_counter(lane)
-        return self._checked(lane, seen, *row)
+        return self._checked(cursor, lane, seen, *row)
 
     def lock_all(self, cursor: DBAPICursor, lanes: Sequence[int]) -> dict[int, int]:
         """Lock lanes, which come in their order, as `lock_known` does.
@@ -66,7 +69,9 @@ class LaneCounters:
         if len(lanes) == 1 and not self._sql.compound:
             return {lanes[0]: self.lock_known(cursor, lanes[0])}
         seen = {lane: at for lane in lanes if (at := self._seen.furthest.get(lane))}
-        statement = self._sql.heads(lanes, {lane: place for lane, (place, *_) in seen.items()})
+        places = {lane: place for lane, (place, *_) in seen.items()}
+        is_proven = self._whole.proven.issuperset(lanes)
+        statement = self._sql.heads(lanes, places, whole=not is_proven)
         if self._sql.compound:  # saves a round trip
             cursor.execute(f"{self._backend.begin}; {statement}")
             while cursor.nextset():  # on to the last answer
@@ -77,12 +82,24 @@ class LaneCounters:
         for lane in lanes:
             if lane not in rows:
                 raise _no_counter(lane)
-        return {lane: self._checked(lane, seen.get(lane, NOWHERE), *rows[lane]) for lane in lanes}
+        return {
+            lane: self._checked(cursor, lane, seen.get(lane, NOWHERE), *rows[lane])
+            for lane in lanes
+        }
 
     def _checked(
-        self, lane: int, seen: Anchor, head: int, event_id: object, recorded_at: object
+        self,
+        cursor: DBAPICursor,
+        lane: int,
+        seen: Anchor,
+        head: int,
+        event_id: object,
+        recorded_at: object,
+        *whole: Any,
     ) -> int:
-        """Return the last position of a lane that is locked, and holds what was seen."""
+        """Return the last position of a lane that is locked, is whole, and holds what was seen."""
+        if whole:
+            self._whole.check(cursor, lane, int(head), whole)
         self._seen.check_lane(lane, int(head), seen, event_id, recorded_at)
         self._written.note_end(lane, int(head))
         return int(head)

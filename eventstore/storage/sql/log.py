@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from eventstore.storage.sql.check_statements import CheckStatements
 from eventstore.storage.sql.connections import Connections
 from eventstore.storage.sql.conversation_keys import ConversationKeys
+from eventstore.storage.sql.half_restores import Wholeness
 from eventstore.storage.sql.lane_counters import LaneCounters
 from eventstore.storage.sql.seen_anchors import SeenAnchors
 from eventstore.storage.sql.statements import statements_for
@@ -35,7 +37,8 @@ class Log:
         """What decrypts, where the store was opened with keys."""
         self.written = Written(backend.limits.cached_keys)
         self.keys = ConversationKeys(connections, sql, tenant, lanes)
-        self.seen = SeenAnchors(connections, sql, self.keys, self.written, accepted)
+        whole = Wholeness(sql, lambda: CheckStatements(connections.engine.dialect, backend))
+        self.seen = SeenAnchors(connections, sql, self.keys, self.written, accepted, whole)
         self.counters = LaneCounters(backend, sql, self.written, self.seen)
         connections.on_renewal.append(self.written.forget)
         connections.on_loss.append(self.keys.forget)

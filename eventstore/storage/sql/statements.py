@@ -93,6 +93,10 @@ class Statements:
         )
         self.head = text(_head(backend), "at")
         self.head_known = text(_head(backend, *anchor_columns()), "place", "place", "at")
+        self._whole = whole_columns(backend)
+        whole = literal_column(self._whole.format(lanes=tables.lanes.name))
+        self.head_whole = text(_head(backend, *anchor_columns(), whole), "place", "place", "at")
+        self.whole = text(select(_l.position, whole).where(_l.lane == bindparam("at")), "at")
         self.find = text(_find(), "at", "tenant", "id")
         self.create = text(insert(tables.conversations), *tables.conversations.c.keys())
         self.insert = text(insert_event(backend.null, bindparam), *tables.events.c.keys())
@@ -120,10 +124,11 @@ class Statements:
         """Return a statement, written with `?`, with the driver's own marks for parameters."""
         return statement.replace("?", self._mark)
 
-    def heads(self, of: Iterable[int], places: Mapping[int, int]) -> str:
+    def heads(self, of: Iterable[int], places: Mapping[int, int], *, whole: bool) -> str:
         """Return the statement for the positions of some lanes, locked one after the other.
 
-        With each comes the id of the event at its place among `places`, and when it was recorded.
+        With each comes the id of the event at its place among `places`, and when it was recorded;
+        and what tells that it is whole, where that is asked.
         """
         numbers = ", ".join(map(str, of))
         cases = " ".join(f"WHEN {lane} THEN {place}" for lane, place in places.items())
@@ -132,8 +137,9 @@ class Statements:
             f"AND e.position = CASE l.lane {cases} END"
         )
         anchor = f"(SELECT event_id {at}), (SELECT recorded_at {at})" if places else "NULL, NULL"
+        beside = f", {self._whole.format(lanes='l')}" if whole else ""
         return (
-            f"SELECT lane, position, {anchor} FROM toolledger_lanes l "
+            f"SELECT lane, position, {anchor}{beside} FROM toolledger_lanes l "
             f"WHERE lane IN ({numbers}) ORDER BY lane{self._lock}"
         )
 
@@ -236,6 +242,8 @@ class HostStatements:
             .outerjoin(tables.conversations, conversation)
             .where(_l.lane == bindparam("at"))
         )
+        whole = literal_column(whole_columns(backend).format(lanes=tables.lanes.name))
+        self.find_whole = self.find.add_columns(whole)
         self.head = _head(backend)
         self.archived = _archived(backend)
         self.conversation = conversation_rows(_event_columns(backend)).limit(
@@ -300,6 +308,25 @@ def _payloads(backend: Backend) -> Rows:
 def _head(backend: Backend, *beside: ColumnElement[Any]) -> Rows:
     head = select(_l.position, *beside).where(_l.lane == bindparam("at"))
     return head.with_for_update() if backend.row_locks else head
+
+
+def whole_columns(backend: Backend) -> str:
+    """Return what tells that a lane is whole, as columns beside its row in `{lanes}`.
+
+    Where its last event is; whether it has conversations, and given ids; and whether the index of
+    fingerprints has rows, or the first events need none. See `half_restores`.
+    """
+    plus = " + 0" if backend.position_is_rowid else ""  # see `lane_rows`
+    events = f"FROM toolledger_events e WHERE e.lane{plus} = {{lanes}}.lane"
+    listed, given, marked = (
+        f"EXISTS (SELECT 1 FROM toolledger_{name} b WHERE b.lane = {{lanes}}.lane)"
+        for name in ("conversations", "event_ids", "fingerprints")
+    )
+    needed = f"EXISTS (SELECT 1 {events} AND e.position <= 100 AND e.fingerprint IS NOT NULL)"
+    return (
+        f"(SELECT e.position {events} ORDER BY e.position DESC LIMIT 1), {listed}, {given}, "
+        f"CASE WHEN {marked} THEN 1 WHEN {needed} THEN 0 ELSE 1 END"
+    )
 
 
 def _find() -> Rows:

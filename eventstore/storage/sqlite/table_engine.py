@@ -11,7 +11,7 @@ from sqlalchemy.pool import StaticPool
 
 from eventstore.storage.sql.forks import FORK_WAIT_SECONDS
 from eventstore.storage.sql.table_engine import TableEngine
-from eventstore.storage.sqlite.driver import driver
+from eventstore.storage.sqlite.driver import LIMIT_WAL, driver
 from eventstore.storage.sqlite.files import path_of
 
 if TYPE_CHECKING:
@@ -58,6 +58,7 @@ def _prepare(connection: Any, _: object) -> None:
     connection.isolation_level = None
     cursor = connection.cursor()
     cursor.execute("PRAGMA mmap_size=0")
+    cursor.execute(LIMIT_WAL)
     cursor.execute("PRAGMA journal_mode=WAL")
     cursor.execute("PRAGMA synchronous=NORMAL")  # what a power cut takes is projected again
     cursor.close()
