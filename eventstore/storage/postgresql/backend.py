@@ -147,6 +147,7 @@ class Postgresql(Server):
     unreplicated_commits = 0
     """How many commits were answered that no standby may have."""
     compound_statements = True
+    lanes_in_blocks = True
     checks_encoding = True
 
     @property

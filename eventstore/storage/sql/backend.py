@@ -69,6 +69,9 @@ class Backend(ABC):
     first write on, or refuse the later one of two that have changed the same row.
     """
 
+    lanes_in_blocks: ClassVar[bool] = False
+    """Whether a lane's counter has a block in its key, as PostgreSQL's; see `counter_clauses`."""
+
     erasing: ClassVar[str | None] = None
     """What has a connection overwrite what it deletes, before a redaction."""
 

@@ -19,6 +19,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from eventstore.errors import StoreCorrupt
+from eventstore.storage.sql.counter_clauses import advance_all
 from eventstore.storage.sql.transaction_notes import NOWHERE
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ class LaneCounters:
         self._sql = sql
         self._written = written
         self._seen = seen
+        self._blocks: dict[int, int] = {}  # of the rows that were locked; see `counter_clauses`
 
     def lock(self, cursor: DBAPICursor, lane: int) -> int:
         """Lock a lane, and return its last position, whatever was seen of it."""
@@ -73,7 +75,11 @@ class LaneCounters:
                 pass
         else:
             cursor.execute(statement)
-        rows = {lane: found for lane, *found in cursor.fetchall()}
+        rows = {}
+        for lane, head, event_id, recorded_at, *block in cursor.fetchall():
+            rows[lane] = head, event_id, recorded_at
+            if block:
+                self._blocks[lane] = int(block[0])
         for lane in lanes:
             if lane not in rows:
                 raise _no_counter(lane)
@@ -121,13 +127,13 @@ class LaneCounters:
         """
         notes.ends = ends
         if self._sql.compound:
-            notes.commit = f"{self._sql.advance_all(ends)}; COMMIT"
+            notes.commit = f"{advance_all(ends, self._blocks)}; COMMIT"
         elif ends != claimed:
             if len(ends) == 1:
                 ((lane, end),) = ends.items()
                 cursor.execute(self._sql.advance, (end, lane, claimed[lane]))
             else:
-                cursor.execute(self._sql.advance_all(ends))
+                cursor.execute(advance_all(ends, self._blocks))
 
 
 def _no_counter(lane: int) -> StoreCorrupt:
