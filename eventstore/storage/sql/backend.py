@@ -221,6 +221,10 @@ class Backend(ABC):
         """Return whether the connection is gone, or out of step with its server."""
         return False
 
+    def is_read_again(self, error: BaseException) -> bool:
+        """Return whether a read that failed with this error is repeated for `busy_timeout`."""
+        return self.is_connection_lost(error)
+
     def is_commit_in_doubt(self, error: BaseException) -> bool:
         """Return whether a COMMIT that failed with this error may be found stored later."""
         return False
