@@ -36,7 +36,7 @@ from eventstore.storage.sql.log import Log
 from eventstore.storage.sql.parts import COPIES_REMAIN, Parts
 from eventstore.storage.sql.reader import LogReader
 from eventstore.storage.sql.schema import metadata
-from eventstore.storage.sql.server import CONNECT_SECONDS, Server
+from eventstore.storage.sql.server import CONNECT_SECONDS, PROGRAM, Server
 from eventstore.storage.sql.storage import SqlStorage
 
 _LOCK = "CONCAT('toolledger/', LEFT(SHA2(DATABASE(), 256), 32))"
@@ -156,8 +156,8 @@ class Mysql(Server):
         return {*taken, "ssl_capath", "ssl_cipher", "ssl_check_hostname"} - _NOT_AS_TEXT
 
     def route_options(self) -> dict[str, Any]:
-        """Return how long a connection may take."""
-        return {"connect_timeout": CONNECT_SECONDS}
+        """Return how long a connection may take, and its name among the server's."""
+        return {"connect_timeout": CONNECT_SECONDS, "program_name": PROGRAM}
 
     def connect_options(self) -> dict[str, Any]:
         """Return options that bound how long a statement waits for its answer."""

@@ -69,6 +69,9 @@ class Backend(ABC):
     first write on, or refuse the later one of two that have changed the same row.
     """
 
+    lanes_in_blocks: ClassVar[bool] = False
+    """Whether a lane's counter has a block in its key, as PostgreSQL's; see `counter_clauses`."""
+
     erasing: ClassVar[str | None] = None
     """What has a connection overwrite what it deletes, before a redaction."""
 
@@ -217,6 +220,10 @@ class Backend(ABC):
     def is_connection_lost(self, error: BaseException) -> bool:
         """Return whether the connection is gone, or out of step with its server."""
         return False
+
+    def is_read_again(self, error: BaseException) -> bool:
+        """Return whether a read that failed with this error is repeated for `busy_timeout`."""
+        return self.is_connection_lost(error)
 
     def is_commit_in_doubt(self, error: BaseException) -> bool:
         """Return whether a COMMIT that failed with this error may be found stored later."""

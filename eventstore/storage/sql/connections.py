@@ -193,13 +193,15 @@ class Connections:
                 pool.dispose()
 
     def retrying(self, read: Callable[[], Result]) -> Result:
-        """Return what `read` gives; it is called again when its connection was lost.
+        """Return what `read` gives; it is called again when its connection was lost, or it was.
+
+        A standby cancels a read that is in the way of what it replays.
 
         Raises:
             StorageError: Whatever the driver raised, in the library's words.
         """
         try:
-            return reconnecting(self.backend, read)
+            return reconnecting(self.backend, read, self.backend.is_read_again)
         except Exception as error:  # noqa: BLE001 - raised again in the library's words
             self.raise_ours(error)
 
@@ -271,15 +273,23 @@ class Connections:
             self.engine.dispose()
 
 
-def reconnecting(backend: Backend, attempt: Callable[[], Result]) -> Result:
-    """Return what an attempt gives; repeat it for `busy_timeout` while no server takes it."""
+def reconnecting(
+    backend: Backend,
+    attempt: Callable[[], Result],
+    passes: Callable[[BaseException], bool] | None = None,
+) -> Result:
+    """Return what an attempt gives; repeat it for `busy_timeout` while no server takes it.
+
+    `passes` returns whether it is repeated after an error; without it a lost connection is one.
+    """
     began, delays = time.monotonic(), None
+    passes = passes or backend.is_connection_lost
     while True:
         try:
             return attempt()
         except Exception as error:
             delays = delays or backoff_delays(began + backend.busy_timeout)
-            delay = next(delays, None) if backend.is_connection_lost(error) else None
+            delay = next(delays, None) if passes(error) else None
             if delay is None:
                 raise
             time.sleep(delay)

@@ -38,6 +38,7 @@ from eventstore.storage.interface import Damage
 from eventstore.storage.markers import Markers
 from eventstore.storage.migrations import VERSION_TABLE, is_revision
 from eventstore.storage.sql.archives import rows_of
+from eventstore.storage.sql.counter_clauses import EVERY_COUNTER
 from eventstore.storage.sql.rows import NO_CONVERSATION
 from eventstore.storage.stored_row import StoredRow
 from eventstore.subjects.tags import WHOLE
@@ -70,7 +71,12 @@ def verify(reader: LogReader) -> Iterator[Damage]:
         for problem in list(reader.log.backend.damage(reader.connections.rows)):
             yield Damage(-1, None, None, None, problem)
         yield from _verify_store(reader)
-        heads = reader.heads()
+        heads: dict[int, object] = {}
+        for lane, position in reader.connections.rows(EVERY_COUNTER):
+            if lane in heads:
+                problem = f"the lane has two heads, {heads[lane]!r} and {position!r}"
+                yield Damage(lane, None, None, None, problem)
+            heads[lane] = position
         for lane in heads.keys() - set(reader.log.lanes):
             yield Damage(-1, None, None, None, f"there is a counter for a lane {lane!r}")
         for lane in reader.log.lanes:

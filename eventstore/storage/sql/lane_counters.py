@@ -19,6 +19,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from eventstore.errors import StoreCorrupt
+from eventstore.storage.sql.counter_clauses import advance_all
 from eventstore.storage.sql.transaction_notes import NOWHERE
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ class LaneCounters:
         self._written = written
         self._seen = seen
         self._whole = seen.whole
+        self._blocks: dict[int, int] = {}  # of the rows that were locked; see `counter_clauses`
 
     def lock(self, cursor: DBAPICursor, lane: int) -> int:
         """Lock a lane, and return its last position, whatever was seen of it."""
@@ -79,6 +81,8 @@ class LaneCounters:
         else:
             cursor.execute(statement)
         rows = {lane: found for lane, *found in cursor.fetchall()}
+        if self._backend.lanes_in_blocks:
+            self._blocks |= {lane: int(found.pop()) for lane, found in rows.items()}
         for lane in lanes:
             if lane not in rows:
                 raise _no_counter(lane)
@@ -138,13 +142,13 @@ class LaneCounters:
         """
         notes.ends = ends
         if self._sql.compound:
-            notes.commit = f"{self._sql.advance_all(ends)}; COMMIT"
+            notes.commit = f"{advance_all(ends, self._blocks)}; COMMIT"
         elif ends != claimed:
             if len(ends) == 1:
                 ((lane, end),) = ends.items()
                 cursor.execute(self._sql.advance, (end, lane, claimed[lane]))
             else:
-                cursor.execute(self._sql.advance_all(ends))
+                cursor.execute(advance_all(ends, self._blocks))
 
 
 def _no_counter(lane: int) -> StoreCorrupt:

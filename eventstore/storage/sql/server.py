@@ -38,6 +38,9 @@ from eventstore.storage.urls import check_options, shown_address
 if TYPE_CHECKING:
     from sqlalchemy.pool import ConnectionPoolEntry
 
+PROGRAM = "toolledger"
+"""What a connection is called at its server, where the URL does not say."""
+
 CONNECT_SECONDS = 10
 """How long a server has to answer a new connection."""
 

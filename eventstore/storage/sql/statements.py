@@ -23,7 +23,7 @@ from sqlalchemy import (
     update,
 )
 
-from eventstore.storage.sql import redaction_clauses
+from eventstore.storage.sql import counter_clauses, redaction_clauses
 from eventstore.storage.sql import schema as tables
 from eventstore.storage.sql.seen_clauses import (
     FIRST_ROW,
@@ -80,23 +80,26 @@ class Statements:
             of_page = *parameters, "most"
             return text(page(rows), *of_page), text(beside, *SEEN, *of_page)
 
-        columns = _event_columns(backend)
+        columns, counters = _event_columns(backend), counter_clauses.counters(backend)
         self.compound = backend.compound_statements
         self.seen_rows = seen_rows_marked if backend.sorts_joins else seen_rows_joined
         """Takes the rows of a page that was read beside an event; see `seen_clauses`."""
         self.null = backend.null
-        self._lock = " FOR UPDATE" if backend.row_locks else ""
+        self._kind = type(backend)
         self._mark = "?" if dialect.paramstyle == "qmark" else "%s"
         self.advance = text(_advance(), "to", "at", "last")
         self.advance_known = text(
             _advance().where(holds_anchor()), "to", "at", "last", "place", "event", "time"
         )
         self.head = text(_head(backend), "at")
-        self.head_known = text(_head(backend, *anchor_columns()), "place", "place", "at")
+        self.head_known = text(_head(backend, *anchor_columns(counters)), "place", "place", "at")
         self._whole = whole_columns(backend)
         whole = literal_column(self._whole.format(lanes=tables.lanes.name))
-        self.head_whole = text(_head(backend, *anchor_columns(), whole), "place", "place", "at")
-        self.whole = text(select(_l.position, whole).where(_l.lane == bindparam("at")), "at")
+        beside = *anchor_columns(counters), whole
+        self.head_whole = text(_head(backend, *beside), "place", "place", "at")
+        at = counters.c.lane == bindparam("at")
+        found = select(counters.c.position, whole).where(at)
+        self.whole = text(counter_clauses.newest(backend, found), "at")
         self.find = text(_find(), "at", "tenant", "id")
         self.create = text(insert(tables.conversations), *tables.conversations.c.keys())
         self.insert = text(insert_event(backend.null, bindparam), *tables.events.c.keys())
@@ -130,18 +133,15 @@ class Statements:
         With each comes the id of the event at its place among `places`, and when it was recorded;
         and what tells that it is whole, where that is asked.
         """
-        numbers = ", ".join(map(str, of))
         cases = " ".join(f"WHEN {lane} THEN {place}" for lane, place in places.items())
         at = (
             "FROM toolledger_events e WHERE e.lane = l.lane "
             f"AND e.position = CASE l.lane {cases} END"
         )
         anchor = f"(SELECT event_id {at}), (SELECT recorded_at {at})" if places else "NULL, NULL"
-        beside = f", {self._whole.format(lanes='l')}" if whole else ""
-        return (
-            f"SELECT lane, position, {anchor}{beside} FROM toolledger_lanes l "
-            f"WHERE lane IN ({numbers}) ORDER BY lane{self._lock}"
-        )
+        if whole:
+            anchor += f", {self._whole.format(lanes='l')}"
+        return counter_clauses.locked_heads(self._kind, of, anchor)
 
     def anchors_at(self, places: int) -> str:
         """Return the statement for the anchors of events at so many lanes with a position each."""
@@ -194,14 +194,6 @@ class Statements:
             f"AND tenant = {self._mark} AND conversation_id IN ({marks})"
         )
 
-    def advance_all(self, to: Mapping[int, int]) -> str:
-        """Return the statement that moves some lanes, which are locked, to new positions."""
-        cases = " ".join(f"WHEN {lane} THEN {position}" for lane, position in to.items())
-        return (
-            f"UPDATE toolledger_lanes SET position = CASE lane {cases} END "
-            f"WHERE lane IN ({', '.join(map(str, to))})"
-        )
-
 
 class HostStatements:
     """The statements of a storage inside a host's transaction."""
@@ -214,9 +206,6 @@ class HostStatements:
     )
     lock = update(tables.lanes).where(_l.lane == bindparam("at")).values(position=_l.position)
     """The first write, which locks a database that has no row locks."""
-    advance = (
-        update(tables.lanes).where(_l.lane == bindparam("at")).values(position=bindparam("to"))
-    )
     known = select(_i.event_id, _i.version).where(
         _i.lane == bindparam("at"),
         _i.conversation == bindparam("key"),
@@ -232,18 +221,21 @@ class HostStatements:
     )
 
     def __init__(self, backend: Backend) -> None:
+        lanes = counter_clauses.counters(backend)
         conversation = and_(
-            _c.lane == _l.lane,
+            _c.lane == lanes.c.lane,
             _c.tenant == bindparam("tenant"),
             _c.conversation_id == bindparam("id"),
         )
-        self.find = (
-            select(_l.position, _c.conversation, *anchor_columns())
+        found = (
+            select(lanes.c.position, _c.conversation, *anchor_columns(lanes))
             .outerjoin(tables.conversations, conversation)
-            .where(_l.lane == bindparam("at"))
+            .where(lanes.c.lane == bindparam("at"))
         )
+        self.find = counter_clauses.newest(backend, found)
         whole = literal_column(whole_columns(backend).format(lanes=tables.lanes.name))
         self.find_whole = self.find.add_columns(whole)
+        self.advance = counter_clauses.advance(backend)
         self.head = _head(backend)
         self.archived = _archived(backend)
         self.conversation = conversation_rows(_event_columns(backend)).limit(
@@ -306,8 +298,9 @@ def _payloads(backend: Backend) -> Rows:
 
 
 def _head(backend: Backend, *beside: ColumnElement[Any]) -> Rows:
-    head = select(_l.position, *beside).where(_l.lane == bindparam("at"))
-    return head.with_for_update() if backend.row_locks else head
+    lanes = counter_clauses.counters(backend)
+    head = select(lanes.c.position, *beside).where(lanes.c.lane == bindparam("at"))
+    return counter_clauses.newest(backend, head, locked=True)
 
 
 def whole_columns(backend: Backend) -> str:

@@ -127,7 +127,9 @@ class SqlStorage:
 
         return SqlSealableLog(self.reader, self._proof, self._wait)
 
-    def hints(self, heard: Callable[[], object], /) -> AbstractContextManager[None]:
+    def hints(
+        self, heard: Callable[[], object], /
+    ) -> AbstractContextManager[Callable[[], bool] | None]:
         """Call `heard` when other processes have appended; see `Storage.hints`."""
         return nullcontext() if self._hints is None else self._hints.listen(heard)
 
