@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sqlite3
 from contextlib import closing
@@ -115,7 +116,8 @@ def test_messages_of_pydantic_ai(importer: Importer) -> None:
         return "found"
 
     agent = Agent(FunctionModel(model), tools=[again, fine])
-    written = ModelMessagesTypeAdapter.dump_json(agent.run_sync("go").all_messages())
+    result = asyncio.run(agent.run("go"))  # `run_sync` would leave its event loop open
+    written = ModelMessagesTypeAdapter.dump_json(result.all_messages())
     assert states(importer.document("messages.json", json.loads(written))) == [
         ("nosuch", "Failed"),
         ("again", "Failed"),

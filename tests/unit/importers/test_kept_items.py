@@ -142,8 +142,21 @@ def test_a_long_session_is_imported_as_a_short_one(
 
 
 def test_items_that_nest_too_deeply_stay_in_memory() -> None:
-    """A call of Claude Code may have any arguments."""
+    """A call of Claude Code may have any arguments; what pickle refuses depends on the Python."""
     deep: dict[str, Any] = {}
-    for _ in range(900):
+    for _ in range(100_000):
         deep = {"a": deep}
     assert [each is deep for each in KeptItems([deep, deep], kept_bytes=0)] == [True, True]
+
+
+@pytest.mark.parametrize("depth", [100, 900, 5000])
+def test_items_of_any_depth_are_as_they_were(depth: int) -> None:
+    """Those that lie in a file, too."""
+    deep: Any = LONG
+    for _ in range(depth):
+        deep = {"a": deep}
+    for kept in KeptItems([deep, deep], kept_bytes=0):
+        inner: Any = kept
+        for _ in range(depth):
+            inner = inner["a"]
+        assert inner == LONG
