@@ -52,7 +52,7 @@ class LaneCounters:
     def lock_known(self, cursor: DBAPICursor, lane: int) -> int:
         """Lock a lane that has to hold what was seen of it, and return its last position."""
         seen = self._seen.furthest.get(lane, NOWHERE)
-        cursor.execute(self._sql.head_known, (seen[0], seen[0], lane))
+        cursor.execute(self._sql.head_known, (lane, seen[0], lane, seen[0], lane))
         row = cursor.fetchone()
         if row is None:
             raise _no_counter(lane)
@@ -65,6 +65,8 @@ class LaneCounters:
         """
         if len(lanes) == 1 and not self._sql.compound:
             return {lanes[0]: self.lock_known(cursor, lanes[0])}
+        if len(lanes) > 1 and self._backend.commits_by_lane:
+            return self._lock_apart(cursor, lanes)
         seen = {lane: at for lane in lanes if (at := self._seen.furthest.get(lane))}
         statement = self._sql.heads(lanes, {lane: place for lane, (place, *_) in seen.items()})
         if self._sql.compound:  # saves a round trip
@@ -73,6 +75,21 @@ class LaneCounters:
                 pass
         else:
             cursor.execute(statement)
+        return self._all_checked(cursor, lanes, seen)
+
+    def _lock_apart(self, cursor: DBAPICursor, lanes: Sequence[int]) -> dict[int, int]:
+        """Lock lanes that live on several nodes, one after the other."""
+        heads = self.lock_all(cursor, lanes[:1])
+        for lane in lanes[1:]:
+            seen = {lane: at} if (at := self._seen.furthest.get(lane)) else {}
+            cursor.execute(self._sql.heads([lane], {n: place for n, (place, *_) in seen.items()}))
+            heads |= self._all_checked(cursor, [lane], seen)
+        return heads
+
+    def _all_checked(
+        self, cursor: DBAPICursor, lanes: Sequence[int], seen: Mapping[int, Anchor]
+    ) -> dict[int, int]:
+        """Return the last positions of lanes that a cursor has just locked."""
         rows = {lane: found for lane, *found in cursor.fetchall()}
         for lane in lanes:
             if lane not in rows:

@@ -92,7 +92,9 @@ class Statements:
             _advance().where(holds_anchor()), "to", "at", "last", "place", "event", "time"
         )
         self.head = text(_head(backend), "at")
-        self.head_known = text(_head(backend, *anchor_columns()), "place", "place", "at")
+        self.head_known = text(
+            _head(backend, *anchor_columns()), "at", "place", "at", "place", "at"
+        )
         self.find = text(_find(), "at", "tenant", "id")
         self.create = text(insert(tables.conversations), *tables.conversations.c.keys())
         self.insert = text(insert_event(backend.null, bindparam), *tables.events.c.keys())
@@ -113,7 +115,7 @@ class Statements:
         self.feed, self.feed_known = paged(lane, _e.position, "at", "after")
         self.fingerprint = text(_fingerprint(), "at", "digest")
         self.known = text(_known(), "at", "key", "id")
-        self.conversations = text(page(_conversations()), "at", "tenant", "after", "most")
+        self.conversations = text(page(_conversations()), "at", "at", "tenant", "after", "most")
         self.insert_store = text(insert(tables.store), *tables.store.c.keys())
 
     def mark(self, statement: str) -> str:
@@ -125,7 +127,10 @@ class Statements:
 
         With each comes the id of the event at its place among `places`, and when it was recorded.
         """
-        numbers = ", ".join(map(str, of))
+        lanes = list(of)
+        if len(lanes) == 1:
+            return self._one_head(lanes[0], places)
+        numbers = ", ".join(map(str, lanes))
         cases = " ".join(f"WHEN {lane} THEN {place}" for lane, place in places.items())
         at = (
             "FROM toolledger_events e WHERE e.lane = l.lane "
@@ -135,6 +140,14 @@ class Statements:
         return (
             f"SELECT lane, position, {anchor} FROM toolledger_lanes l "
             f"WHERE lane IN ({numbers}) ORDER BY lane{self._lock}"
+        )
+
+    def _one_head(self, lane: int, places: Mapping[int, int]) -> str:
+        """Return the same for one lane: all that is read names it, so that one node has it."""
+        at = f"FROM toolledger_events WHERE lane = {lane} AND position = {places.get(lane)}"
+        anchor = f"(SELECT event_id {at}), (SELECT recorded_at {at})" if places else "NULL, NULL"
+        return (
+            f"SELECT lane, position, {anchor} FROM toolledger_lanes WHERE lane = {lane}{self._lock}"
         )
 
     def anchors_at(self, places: int) -> str:
@@ -168,14 +181,12 @@ class Statements:
         lanes: dict[int, list[int]] = {}
         for lane, key in keys:
             lanes.setdefault(lane, []).append(key)
-        wanted = " OR ".join(
-            f"lane = {lane} AND conversation IN ({', '.join(map(str, some))})"
-            for lane, some in lanes.items()
-        )
-        return (
+        return " UNION ALL ".join(
             "SELECT lane, conversation, (SELECT MAX(version) FROM toolledger_events e "
-            "WHERE e.lane = c.lane AND e.conversation = c.conversation) "
-            f"FROM toolledger_conversations c WHERE {wanted}"
+            f"WHERE e.lane = {lane} AND e.conversation = c.conversation) "
+            f"FROM toolledger_conversations c WHERE lane = {lane} "
+            f"AND conversation IN ({', '.join(map(str, some))})"
+            for lane, some in lanes.items()
         )
 
     def versions_of(self, conversation_ids: Collection[str]) -> str:
@@ -183,7 +194,7 @@ class Statements:
         marks = ", ".join(self._mark for _ in conversation_ids)
         return (
             "SELECT conversation_id, (SELECT MAX(version) FROM toolledger_events e "
-            "WHERE e.lane = c.lane AND e.conversation = c.conversation) "
+            f"WHERE e.lane = {self._mark} AND e.conversation = c.conversation) "
             f"FROM toolledger_conversations c WHERE lane = {self._mark} "
             f"AND tenant = {self._mark} AND conversation_id IN ({marks})"
         )
@@ -387,7 +398,7 @@ def _known() -> Rows:
 def _conversations() -> Rows:
     last_version = (
         select(func.max(_e.version))
-        .where(_e.lane == _c.lane, _e.conversation == _c.conversation)
+        .where(_e.lane == bindparam("at"), _e.conversation == _c.conversation)
         .scalar_subquery()
     )
     return (
