@@ -146,7 +146,7 @@ def insert_together(cursor: DBAPICursor, sql: Statements, batches: Sequence[Batc
     for some in lanes.values():
         for statement, rows in rows_by_statement(sql, some):
             for chunk in _chunks(rows):
-                cursor.execute(_for_rows(statement, len(chunk)), list(chain.from_iterable(chunk)))
+                cursor.execute(for_rows(statement, len(chunk)), list(chain.from_iterable(chunk)))
 
 
 def _chunks(rows: Iterable[Sequence[Any]]) -> Iterator[list[Sequence[Any]]]:
@@ -155,7 +155,7 @@ def _chunks(rows: Iterable[Sequence[Any]]) -> Iterator[list[Sequence[Any]]]:
         yield chunk
 
 
-def _for_rows(statement: str, count: int) -> str:
+def for_rows(statement: str, count: int) -> str:
     """Return the statement that inserts so many rows, from the one that inserts one."""
     head, values, row = statement.partition(" VALUES ")
     return head + values + ", ".join([row] * count)
