@@ -334,10 +334,13 @@ class Storage(Protocol):
         """
         ...
 
-    def hints(self, heard: Callable[[], object], /) -> AbstractContextManager[None]:
+    def hints(
+        self, heard: Callable[[], object], /
+    ) -> AbstractContextManager[Callable[[], bool] | None]:
         """Call `heard`, in any thread, when other processes have appended, while this lasts.
 
-        It shortens the wait until the next poll, and is not to be relied on.
+        It shortens the wait until the next poll. What the context gives returns whether hints of
+        all other processes come at the moment, so that polls may be rare; None stands for never.
         """
         ...
 

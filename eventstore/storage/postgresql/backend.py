@@ -44,7 +44,7 @@ from eventstore.storage.postgresql.standby_proof import StandbyProof
 from eventstore.storage.sql.archiving_lock import held
 from eventstore.storage.sql.parts import COPIES_REMAIN, Parts
 from eventstore.storage.sql.reader import LogReader
-from eventstore.storage.sql.server import CONNECT_SECONDS, Server
+from eventstore.storage.sql.server import CONNECT_SECONDS, PROGRAM, Server
 from eventstore.storage.sql.storage import SqlStorage
 from eventstore.storage.urls import server_count
 
@@ -93,6 +93,10 @@ _POOLED = "pg_backend_pid() <> {process}"
 """Whether another server process answers than the one that the connection was promised."""
 
 _AGAIN = "nothing was written, try again"
+_CANCELLED_BY_STANDBY = (
+    "the standby cancelled the read, to replay what the primary has removed; read again, and raise "
+    "max_standby_streaming_delay on the standby, or set hot_standby_feedback to on"
+)
 _MEANINGS: tuple[tuple[str, type[StorageError], str], ...] = (
     ("08", StorageError, "check that the server runs and can be reached, then try again"),
     ("22001", StorageError, "nothing was written; use a shorter id"),
@@ -156,6 +160,7 @@ class Postgresql(Server):
     unreplicated_commits = 0
     """How many commits were answered that no standby may have."""
     compound_statements = True
+    lanes_in_blocks = True
     checks_encoding = True
 
     @property
@@ -186,7 +191,8 @@ class Postgresql(Server):
         return options
 
     def _new_engine(self, connect_options: dict[str, Any], **options: Any) -> Engine:
-        engine = super()._new_engine(connect_options, **options)
+        named = {"fallback_application_name": PROGRAM, **connect_options}
+        engine = super()._new_engine(named, **options)
         event.listen(engine, "do_connect", _connect_to_primary)
         return engine
 
@@ -344,9 +350,15 @@ class Postgresql(Server):
         hints = Notifications(log)
         return Parts(LogReader(log), insert, single, proof, hints, _remains, _exclusive)
 
+    def is_read_again(self, error: BaseException) -> bool:
+        """Look for a standby's cancel, too: the next look reads what the standby then has."""
+        return _is_cancelled_by_standby(error) or super().is_read_again(error)
+
     def error_for(self, error: BaseException) -> tuple[type[StorageError], str]:
         """Look the SQLSTATE up; an error without one is the connection's."""
         state = _state(error)
+        if _is_cancelled_by_standby(error):
+            return StoreBusy, _CANCELLED_BY_STANDBY
         for start, kind, remedy in _MEANINGS:
             if state.startswith(start):
                 return kind, remedy
@@ -379,6 +391,17 @@ class Postgresql(Server):
     def is_transient(self, error: BaseException) -> bool:
         """Return whether it is a serialization failure or a deadlock."""
         return getattr(error, "sqlstate", None) in ("40001", "40P01")
+
+
+def _is_cancelled_by_standby(error: BaseException) -> bool:
+    """Return whether a standby cancelled a statement that was in the way of its replay.
+
+    Other errors with this SQLSTATE come from where rows are changed. Functions of the server have
+    the same name in every language.
+    """
+    function = getattr(getattr(error, "diag", None), "source_function", None) or ""
+    is_cancel = function.startswith("Process")  # its interrupts, by whatever name
+    return is_cancel and getattr(error, "sqlstate", None) == "40001"
 
 
 def _connect_to_primary(

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from eventstore.storage.chain import event_digest
 from eventstore.storage.interface import Append, Appended
 from eventstore.storage.postgresql.replication import CancelledAt
+from eventstore.storage.sql.counter_clauses import BLOCK_EVENTS
 from eventstore.storage.sql.log_writer import rows_by_statement
 from eventstore.storage.sql.rows import event_row, index_row
 from eventstore.storage.sql.transaction_notes import anchor_of
@@ -43,8 +44,8 @@ COMMIT_FAILED = "could not commit transaction for shard"
 """How an error begins that a node has not answered a COMMIT that was passed on to it."""
 
 MOVE = (
-    "UPDATE toolledger_lanes SET position = position + 1 "
-    "WHERE lane = %s AND position >= %s RETURNING position"
+    f"UPDATE toolledger_lanes SET position = position + 1, block = (position + 1) / {BLOCK_EVENTS} "
+    "WHERE lane = %s AND block >= %s AND position >= %s RETURNING position"
 )
 SEEN = (
     "SELECT 1 FROM toolledger_events "
@@ -125,7 +126,7 @@ class LaneTransaction:
         with connection.pipeline():
             for statement in self._backend.begin.split("; "):
                 connection.execute(statement)
-            moved = connection.execute(MOVE, (lane, place))
+            moved = connection.execute(MOVE, (lane, place // BLOCK_EVENTS, place))
             there = connection.execute(SEEN, (lane, place, event_id, recorded_at))
         row = moved.fetchone()
         return int(row[0]) if row and there.fetchone() else None

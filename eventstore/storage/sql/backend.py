@@ -76,6 +76,9 @@ class Backend(ABC):
     commit in two phases, and their rows cannot be locked by one statement.
     """
 
+    lanes_in_blocks: ClassVar[bool] = False
+    """Whether a lane's counter has a block in its key, as PostgreSQL's; see `counter_clauses`."""
+
     erasing: ClassVar[str | None] = None
     """What has a connection overwrite what it deletes, before a redaction."""
 
@@ -211,8 +214,8 @@ class Backend(ABC):
         """Report what the database itself finds wrong in its files."""
         yield from ()
 
-    def driver_problems(self) -> Iterator[str]:
-        """Report what is known to be wrong with the installed driver."""
+    def remarks(self) -> Iterator[str]:
+        """Yield what to know of the driver and the database's files, which are sound."""
         yield from ()
 
     # errors
@@ -224,6 +227,10 @@ class Backend(ABC):
     def is_connection_lost(self, error: BaseException) -> bool:
         """Return whether the connection is gone, or out of step with its server."""
         return False
+
+    def is_read_again(self, error: BaseException) -> bool:
+        """Return whether a read that failed with this error is repeated for `busy_timeout`."""
+        return self.is_connection_lost(error)
 
     def is_commit_in_doubt(self, error: BaseException) -> bool:
         """Return whether a COMMIT that failed with this error may be found stored later."""

@@ -5,8 +5,10 @@ from __future__ import annotations
 from copy import copy
 from typing import TYPE_CHECKING
 
+from eventstore.storage.sql.check_statements import CheckStatements
 from eventstore.storage.sql.connections import Connections
 from eventstore.storage.sql.conversation_keys import ConversationKeys
+from eventstore.storage.sql.half_restores import Wholeness
 from eventstore.storage.sql.lane_counters import LaneCounters
 from eventstore.storage.sql.seen_anchors import SeenAnchors
 from eventstore.storage.sql.statements import statements_for
@@ -36,7 +38,8 @@ class Log:
         """What decrypts, where the store was opened with keys."""
         self.written = Written(backend.limits.cached_keys)
         self.keys = ConversationKeys(connections, sql, tenant, lanes)
-        self.seen = SeenAnchors(connections, sql, self.keys, accepted)
+        whole = Wholeness(sql, lambda: CheckStatements(connections.engine.dialect, backend))
+        self.seen = SeenAnchors(connections, sql, self.keys, accepted, whole)
         self.counters = LaneCounters(backend, sql, self.written, self.seen)
         _listen(self)
 

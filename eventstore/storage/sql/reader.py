@@ -18,6 +18,7 @@ from eventstore.storage.chain import conversation_digest, problems
 from eventstore.storage.interface import StoredPayload
 from eventstore.storage.sql.archiving import MOST_READS, not_recorded, refusal
 from eventstore.storage.sql.check_statements import CheckStatements
+from eventstore.storage.sql.counter_clauses import all_heads
 from eventstore.storage.sql.rows import BEFORE_ALL, anchors_by_lane, check_first, recorded
 from eventstore.storage.sql.transaction_notes import NOWHERE, Anchor
 from eventstore.storage.stored_row import StoredRow
@@ -47,6 +48,7 @@ class LogReader:
         self._keys = log.keys
         self._seen = log.seen
         self._note_seen: Callable[[Sequence[Recorded], Anchor], None] = log.seen.note
+        self._all_heads = all_heads(log.backend, len(log.lanes))
         self._compares = not log.backend.single_connection  # nothing puts memory back
 
     @cached_property
@@ -362,9 +364,8 @@ class LogReader:
 
     def heads(self) -> dict[int, int]:
         """Return the last position of each lane."""
-        return dict(
-            self.connections.rows("SELECT lane, position FROM toolledger_lanes ORDER BY lane")
-        )
+        rows = self.connections.rows(self._all_heads)
+        return {lane: position for lane, position in rows if position is not None}
 
     def anchors_at(self, positions: Mapping[int, int]) -> dict[int, str]:
         """Return the anchor of the event at a position of each lane; see `Storage.anchors_at`."""

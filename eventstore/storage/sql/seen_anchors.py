@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from eventstore.domain.anchors import anchor, event_id_of
 from eventstore.errors import StoreCorrupt
+from eventstore.storage.sql.half_restores import behind
 from eventstore.storage.sql.rows import anchors_by_lane
 from eventstore.storage.sql.store_row import read_store
 from eventstore.storage.sql.transaction_notes import NOWHERE
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from eventstore.domain.events import Recorded
     from eventstore.storage.sql.connections import Connections
     from eventstore.storage.sql.conversation_keys import ConversationKeys
+    from eventstore.storage.sql.half_restores import Wholeness
     from eventstore.storage.sql.statements import Statements
     from eventstore.storage.sql.transaction_notes import Anchor
 
@@ -73,11 +75,13 @@ class SeenAnchors:
         sql: Statements,
         keys: ConversationKeys,
         accepted: frozenset[str],
+        whole: Wholeness,
     ) -> None:
         self._connections = connections
         self._sql = sql
         self._keys = keys
         self._accepted = accepted
+        self.whole = whole
         self.furthest: dict[int, Anchor] = {}
         self.refusal = ""
         """Why nothing is written, until the loss is accepted."""
@@ -119,11 +123,11 @@ class SeenAnchors:
         """
         if self.refusal:  # then nothing may be known of the lane any more
             raise StoreCorrupt(self.refusal)
-        self.check_end(lane, end, seen[0])
-        if seen is NOWHERE:
-            return
         there = () if recorded_at is None else ((lane, event_id, recorded_at),)
-        missing = first_missing({lane: seen}, anchors_by_lane(there))
+        missing = None if seen is NOWHERE else first_missing({lane: seen}, anchors_by_lane(there))
+        if missing is None and end < seen[0]:
+            raise behind(lane, end, seen[0])
+        self.check_end(lane, end, seen[0])
         if missing is not None:
             self._refuse(lane, str(missing))
 
@@ -200,6 +204,7 @@ class SeenAnchors:
     def forget(self) -> None:
         """Trust nothing that is remembered of the log: it was put back to an older state."""
         self._keys.forget()
+        self.whole.forget()
         self.timeline += 1
 
     def check_accepted(self) -> None:
@@ -215,6 +220,7 @@ class SeenAnchors:
         if accepted <= self._accepted:
             raise StoreCorrupt(refusal)
         self._keys.forget()
+        self.whole.forget()
         self.furthest.clear()
         self._accepted = accepted
         if self.refusal is refusal:  # no other loss was noticed meanwhile

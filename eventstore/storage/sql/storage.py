@@ -38,7 +38,7 @@ from eventstore.storage.interface import Append, Appended, AppendOutcome, Damage
 from eventstore.storage.sql.archives import SqlArchives
 from eventstore.storage.sql.backend import translated
 from eventstore.storage.sql.connections import backoff_delays
-from eventstore.storage.sql.integrity import verify
+from eventstore.storage.sql.integrity import lanes_behind, verify
 from eventstore.storage.sql.log import Log
 from eventstore.storage.sql.log_writer import LogWriter, RebaseFailed
 from eventstore.storage.sql.parts import MakeParts, Parts, plain_parts
@@ -152,7 +152,9 @@ class SqlStorage:
 
         return SqlSealableLog(self.reader, self._proof, self._wait)
 
-    def hints(self, heard: Callable[[], object], /) -> AbstractContextManager[None]:
+    def hints(
+        self, heard: Callable[[], object], /
+    ) -> AbstractContextManager[Callable[[], bool] | None]:
         """Call `heard` when other processes have appended; see `Storage.hints`."""
         return nullcontext() if self._hints is None else self._hints.listen(heard)
 
@@ -347,7 +349,7 @@ class SqlStorage:
 
     def accept_loss(self) -> None:
         """Record that the loss of events is known; see `Storage.accept_loss`."""
-        lanes = len(self.log.lanes)
+        lanes, behind = len(self.log.lanes), lanes_behind(self.reader)
         mark, now = os.urandom(8).hex(), time.time_ns() // 1000
         digest = store_digest(mark.encode(), lanes, now)
 
@@ -357,6 +359,9 @@ class SqlStorage:
             last = cursor.fetchall()[0][0]
             row = (last + 1, mark, lanes, now, bytearray(digest))
             cursor.execute(self.log.sql.insert_store, row)
+            for lane, end in behind.items():
+                head = self.log.counters.lock(cursor, lane)
+                cursor.execute(self.log.sql.advance, (max(head, end), lane, head))
 
         self._write_beside(write)
 
