@@ -45,7 +45,8 @@ class LaneCounters:
 
     def lock(self, cursor: DBAPICursor, lane: int) -> int:
         """Lock a lane, and return its last position, whatever was seen of it."""
-        cursor.execute(self._sql.head, (lane,))
+        with self._backend.bounded_wait(cursor):
+            cursor.execute(self._sql.head, (lane,))
         row = cursor.fetchone()
         if row is None:
             raise _no_counter(lane)
@@ -70,7 +71,8 @@ class LaneCounters:
         seen = {lane: at for lane in lanes if (at := self._seen.furthest.get(lane))}
         statement = self._sql.heads(lanes, {lane: place for lane, (place, *_) in seen.items()})
         if self._sql.compound:  # saves a round trip
-            cursor.execute(f"{self._backend.begin}; {statement}")
+            with self._backend.bounded_wait(cursor):
+                cursor.execute(f"{self._backend.begin}; {statement}")
             while cursor.nextset():  # on to the last answer
                 pass
         else:

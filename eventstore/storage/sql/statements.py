@@ -125,13 +125,7 @@ class Statements:
 
         With each comes the id of the event at its place among `places`, and when it was recorded.
         """
-        cases = " ".join(f"WHEN {lane} THEN {place}" for lane, place in places.items())
-        at = (
-            "FROM toolledger_events e WHERE e.lane = l.lane "
-            f"AND e.position = CASE l.lane {cases} END"
-        )
-        anchor = f"(SELECT event_id {at}), (SELECT recorded_at {at})" if places else "NULL, NULL"
-        return counter_clauses.locked_heads(self._kind, of, anchor)
+        return counter_clauses.locked_heads(self._kind, of, places)
 
     def anchors_at(self, places: int) -> str:
         """Return the statement for the anchors of events at so many lanes with a position each."""
