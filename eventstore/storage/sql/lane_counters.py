@@ -77,7 +77,7 @@ class LaneCounters:
                 pass
         else:
             cursor.execute(statement)
-        rows = {}
+        rows: dict[int, tuple[int, object, object]] = {}
         for lane, head, event_id, recorded_at, *block in cursor.fetchall():
             rows[lane] = head, event_id, recorded_at
             if block:

@@ -378,7 +378,7 @@ def passed(moment: float) -> bool:
 def test_a_stop_is_seen_while_polls_are_rare(
     store: EventStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It does not wait for the next poll that would be due."""
+    """The next poll, which is due in an hour, is made now."""
     monkeypatch.setattr(watching, "HEARING_POLL_SECONDS", NEVER)
     storage = Hinting(store.session.storage)
     storage.hears = True

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from sqlalchemy import create_engine, text
+from support.storages import sql_storage_of
 
 from eventstore import EventStore
 from eventstore.migrate import move
@@ -57,7 +58,7 @@ def counters(postgresql: PostgreSQL, url: str) -> dict[int, tuple[int, int]]:
 def test_lookups_do_not_read_versions_that_an_old_snapshot_keeps(url: str) -> None:
     """A poll and the statement of an append look at as few pages as before."""
     with EventStore.open(url, durability="normal") as store:
-        chat, storage = store.conversation("chat"), store.session.storage
+        chat, storage = store.conversation("chat"), sql_storage_of(store)
         chat.append(message())
         lane = storage.lane_of("chat")
         place = {lane: 1}
@@ -104,7 +105,7 @@ def test_the_block_of_a_counter_follows_its_position(
 def test_a_process_of_revision_0003_leaves_the_block_behind(
     postgresql: PostgreSQL, url: str
 ) -> None:
-    """It moves the position alone; the newest version appends after it, and mends the block."""
+    """Such a one moves the position alone; the next append of this version mends the block."""
     with EventStore.open(url) as store:
         chat, storage = store.conversation("chat"), store.session.storage
         lane = storage.lane_of("chat")
