@@ -93,7 +93,7 @@ def test_a_read_that_the_standby_cancels_is_read_again(
 def test_a_standby_that_cancels_without_end_is_named(
     both: tuple[Primary, Standby], urls: tuple[str, str]
 ) -> None:
-    """It is no other writer, and nothing of the primary helps."""
+    """The error names the standby and its settings, and no other writer."""
     at_primary, at_standby = urls
     thread, found = read_in_thread(at_standby, "SELECT 1, pg_sleep(600)", 0.01)
     remove_versions(both[0], at_primary, thread)
