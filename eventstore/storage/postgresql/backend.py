@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Generator, Iterable, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -349,6 +349,11 @@ class Postgresql(Server):
             single, insert = LaneTransaction(log, proof), insert_together
         hints = Notifications(log)
         return Parts(LogReader(log), insert, single, proof, hints, _remains, _exclusive)
+
+    def bounded_wait(self, cursor: DBAPICursor) -> AbstractContextManager[object]:
+        """Cancel what waits for longer than one lock may: a row that others want, too, has two."""
+        deadline = time.monotonic() + self.busy_timeout + GRACE_SECONDS
+        return CancelledAt(cast("Any", cursor).connection, deadline)
 
     def is_read_again(self, error: BaseException) -> bool:
         """Look for a standby's cancel, too: the next look reads what the standby then has."""

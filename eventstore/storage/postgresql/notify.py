@@ -4,8 +4,8 @@ After a commit, a thread of its own notifies the other processes, once for all a
 the last hint. NOTIFY inside the transaction would make all commits wait for one another. A hint may
 be lost: only the lanes' counters say which events are stored.
 
-A standby has no notifications, and a pooler passes none on. There nothing is heard, and whoever
-waits is told so.
+A standby has no notifications, and a pooler passes none on. There nothing is heard, and the
+watcher is told so.
 """
 
 from __future__ import annotations

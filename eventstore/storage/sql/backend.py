@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
@@ -239,6 +239,10 @@ class Backend(ABC):
     def is_transient(self, error: BaseException) -> bool:
         """Return whether the transaction was given up and may be tried again (a deadlock)."""
         return False
+
+    def bounded_wait(self, cursor: DBAPICursor) -> AbstractContextManager[object]:
+        """Bound the waits for locks within it as a whole, where the database bounds each alone."""
+        return nullcontext()
 
     # the connection of a host application
 

@@ -46,7 +46,8 @@ class LaneCounters:
 
     def lock(self, cursor: DBAPICursor, lane: int) -> int:
         """Lock a lane, and return its last position, whatever was seen of it."""
-        cursor.execute(self._sql.head, (lane,))
+        with self._backend.bounded_wait(cursor):
+            cursor.execute(self._sql.head, (lane,))
         row = cursor.fetchone()
         if row is None:
             raise _no_counter(lane)
@@ -87,12 +88,11 @@ class LaneCounters:
         places = {lane: place for lane, (place, *_) in seen.items()}
         is_proven = self._whole.proven.issuperset(lanes)
         statement = self._sql.heads(lanes, places, whole=not is_proven)
-        if begins:  # saves a round trip
-            cursor.execute(f"{self._backend.begin}; {statement}")
-            while cursor.nextset():  # on to the last answer
-                pass
-        else:
-            cursor.execute(statement)
+        with self._backend.bounded_wait(cursor):
+            # To begin with it saves a round trip.
+            cursor.execute(f"{self._backend.begin}; {statement}" if begins else statement)
+        while begins and cursor.nextset():  # on to the last answer
+            pass
         rows = {lane: found for lane, *found in cursor.fetchall()}
         if self._backend.lanes_in_blocks:
             self._blocks |= {lane: int(found.pop()) for lane, found in rows.items()}

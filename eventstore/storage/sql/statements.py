@@ -134,15 +134,9 @@ class Statements:
         With each comes the id of the event at its place among `places`, and when it was recorded;
         and what tells that it is whole, where that is asked.
         """
-        cases = " ".join(f"WHEN {lane} THEN {place}" for lane, place in places.items())
-        at = (
-            "FROM toolledger_events e WHERE e.lane = l.lane "
-            f"AND e.position = CASE l.lane {cases} END"
+        return counter_clauses.locked_heads(
+            self._kind, of, places, f", {self._whole}" if whole else ""
         )
-        anchor = f"(SELECT event_id {at}), (SELECT recorded_at {at})" if places else "NULL, NULL"
-        if whole:
-            anchor += f", {self._whole.format(lanes='l')}"
-        return counter_clauses.locked_heads(self._kind, of, anchor)
 
     def anchors_at(self, places: int) -> str:
         """Return the statement for the anchors of events at so many lanes with a position each."""
