@@ -239,8 +239,7 @@ class Server(Backend):
         try:
             with engine.connect() as connection:
                 self.check_server(connection)
-                self._check_durability(connection)
-                self._check_places(connection)
+                self._check_settings(connection)
                 if self._is_current(connection):
                     return
                 with self.schema_lock(connection):
@@ -253,8 +252,8 @@ class Server(Backend):
         finally:
             engine.dispose()
 
-    def _check_durability(self, connection: Connection) -> None:
-        """Warn of a server that does not keep what "full" promises, whatever a session sets."""
+    def _check_settings(self, connection: Connection) -> None:
+        """Warn of a server that does not keep what "full" promises, and of tables out of place."""
         weak = None if self.durability == "normal" else self.weak_durability(connection)
         if weak is not None:
             setting, right = weak
@@ -264,9 +263,6 @@ class Server(Backend):
                 RuntimeWarning,
                 stacklevel=2,
             )
-
-    def _check_places(self, connection: Connection) -> None:
-        """Warn of tables that are not where the others are."""
         for problem in self.misplaced(connection):
             warnings.warn(f"{self.address}: {problem}", RuntimeWarning, stacklevel=2)
 
