@@ -90,10 +90,12 @@ def test_a_storm_over_lanes_that_move_loses_nothing(citus: Citus, url: str, mode
 def move(citus: Citus, url: str, lane: int, mode: str) -> None:
     """Move the shards of a lane to the next node."""
     database = url.rpartition("/")[2]
-    ((shard, host, port),) = citus.execute(
-        "SELECT shardid, nodename, nodeport FROM pg_dist_placement JOIN pg_dist_node "
-        "USING (groupid) WHERE noderole = 'primary' AND shardid = "
-        f"get_shard_id_for_distribution_column('toolledger_lanes', {lane})",
+    (shard,) = citus.execute(
+        f"SELECT get_shard_id_for_distribution_column('toolledger_lanes', {lane})",
+        database=database,
+    )[0]
+    ((host, port),) = citus.execute(
+        f"SELECT nodename, nodeport FROM pg_dist_shard_placement WHERE shardid = {shard}",  # noqa: S608 - a number
         database=database,
     )
     here = next(n for n, node in enumerate(citus.nodes) if node == (host, port))

@@ -123,7 +123,8 @@ class LaneTransaction:
         self, connection: Any, lane: int, place: int, event_id: bytearray, recorded_at: int
     ) -> int | None:
         """Lock and move a lane's counter; return None where the lane has not what was seen."""
-        with connection.pipeline():
+        waits = self._backend.bounded_wait(connection.cursor())
+        with waits, connection.pipeline():
             for statement in self._backend.begin.split("; "):
                 connection.execute(statement)
             moved = connection.execute(MOVE, (lane, place // BLOCK_EVENTS, place))

@@ -88,15 +88,16 @@ def _locked_blocks(wanted: Sequence[tuple[int, int]], beside: str) -> str:
     if len(wanted) == 1:  # which is planned sooner than the general form, and by one node
         ((lane, place),) = wanted
         return (
-            f"{found}{beside.format(lane=lane)}, block FROM toolledger_lanes l LEFT JOIN toolledger_events e ON e.lane = {lane} AND "
-            f"e.position = {place} WHERE l.lane = {lane} ORDER BY block DESC LIMIT 1 "
-            "FOR UPDATE OF l"
+            f"{found}{beside.format(lane=lane)}, block FROM toolledger_lanes l LEFT JOIN "
+            f"toolledger_events e ON e.lane = {lane} AND e.position = {place} "
+            f"WHERE l.lane = {lane} ORDER BY block DESC LIMIT 1 FOR UPDATE OF l"
         )
     rows = ", ".join(map(str, wanted))
     return (
-        f"{found}{beside.format(lane='l.lane')}, block FROM (VALUES {rows}) AS wanted (number, place) CROSS JOIN LATERAL (SELECT lane, "
-        "position, block FROM toolledger_lanes WHERE lane = number ORDER BY block DESC LIMIT 1 "
-        "FOR UPDATE) AS l LEFT JOIN LATERAL (SELECT event_id, recorded_at FROM toolledger_events "
+        f"{found}{beside.format(lane='l.lane')}, block FROM (VALUES {rows}) AS wanted "
+        "(number, place) CROSS JOIN LATERAL (SELECT lane, position, block FROM toolledger_lanes "
+        "WHERE lane = number ORDER BY block DESC LIMIT 1 FOR UPDATE) AS l LEFT JOIN LATERAL "
+        "(SELECT event_id, recorded_at FROM toolledger_events "
         "WHERE lane = number AND position = place LIMIT 1) AS e ON true"
     )
 

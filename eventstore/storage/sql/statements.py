@@ -95,7 +95,9 @@ class Statements:
         anchored = "at", "place", "at", "place", "at"
         self.head_known = text(_head(backend, *anchor_columns(counters)), *anchored)
         self._whole = whole_columns(backend)
-        whole = literal_column(self._whole.format(lane=f"{tables.lanes.name}.lane"))
+        whole: ColumnElement[Any] = literal_column(
+            self._whole.format(lane=f"{tables.lanes.name}.lane")
+        )
         beside = *anchor_columns(counters), whole
         self.head_whole = text(_head(backend, *beside), *anchored)
         at = counters.c.lane == bindparam("at")
@@ -226,7 +228,9 @@ class HostStatements:
             .where(lanes.c.lane == bindparam("at"))
         )
         self.find = counter_clauses.newest(backend, found)
-        whole = literal_column(whole_columns(backend).format(lane=f"{tables.lanes.name}.lane"))
+        whole: ColumnElement[Any] = literal_column(
+            whole_columns(backend).format(lane=f"{tables.lanes.name}.lane")
+        )
         self.find_whole = self.find.add_columns(whole)
         self.advance = counter_clauses.advance(backend)
         self.head = _head(backend)

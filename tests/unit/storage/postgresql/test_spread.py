@@ -29,6 +29,7 @@ from eventstore.storage.postgresql.spread import (
     LaneTransaction,
     for_rows,
 )
+from eventstore.storage.sql.counter_clauses import advance_all
 from eventstore.storage.sql.storage import SqlStorage
 from eventstore.testing import draft, message, run_concurrently
 
@@ -271,7 +272,7 @@ def test_a_lane_that_waits_holds_up_no_other(
         store.conversation(name).append(message("a"))
     with postgresql.connected(url) as connection:
         connection.exec_driver_sql("BEGIN")
-        connection.exec_driver_sql(f"SELECT 1 FROM toolledger_lanes WHERE lane = {lane} FOR UPDATE")
+        connection.execute(LOCK, {"lane": lane})
         waiting = threading.Thread(target=store.conversation(held).append, args=(message("b"),))
         waiting.start()
         for number in range(5):
@@ -423,12 +424,13 @@ def statements(storage: SqlStorage) -> Iterator[tuple[str, tuple[Any, ...]]]:
     sql, (lane, key) = storage.log.sql, storage.log.keys.known["chat"]
     seen = storage.log.seen.furthest[lane]
     place, mark, name = seen[0], bytearray(16), (lane, lane, "", "chat", 0, 9)
-    yield MOVE, (lane, place)
+    yield MOVE, (lane, 0, place)
     yield SEEN, (lane, *seen)
-    yield sql.heads([lane], {}), ()
-    yield sql.heads([lane], {lane: place}), ()
+    yield sql.heads([lane], {}, whole=True), ()
+    yield sql.heads([lane], {lane: place}, whole=False), ()
     yield sql.head, (lane,)
-    yield sql.advance_all({lane: place}), ()
+    yield advance_all({lane: place}, {lane: 0}), ()
+    yield advance_all({lane: 64}, {lane: 0}), ()
     yield sql.find, (lane, "", "chat")
     yield sql.create, (lane, 99, "", "other", 1)
     yield sql.insert, (lane, 99, key, 99, mark, 1, None, "message", 1, None, mark, "{}", None)
