@@ -68,8 +68,8 @@ def test_lookups_do_not_read_versions_that_an_old_snapshot_keeps(url: str) -> No
             where = f"lane = {lane} AND block >= {block}"
             statements = (
                 storage.reader._all_heads,
-                storage.log.sql.heads([lane], place),
-                storage.log.sql.heads([lane, (lane + 1) % 16], place),
+                storage.log.sql.heads([lane], place, whole=False),
+                storage.log.sql.heads([lane, (lane + 1) % 16], place, whole=False),
                 f"UPDATE toolledger_lanes SET position = position WHERE {where}",  # noqa: S608
             )
             return [pages(storage, statement) for statement in statements]
