@@ -7,8 +7,8 @@ All is done under READ COMMITTED: a writer that waited for the row sees what the
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Generator, Iterable, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -33,9 +33,17 @@ from eventstore.storage.postgresql.replication import (
     is_unreplicated,
 )
 from eventstore.storage.postgresql.single_statement import PostgresqlSingleStatement
+from eventstore.storage.postgresql.spread import (
+    CATALOG,
+    COMMIT_FAILED,
+    LaneTransaction,
+    insert_together,
+    is_spread,
+)
 from eventstore.storage.postgresql.standby_proof import StandbyProof
 from eventstore.storage.sql.archiving_lock import held
 from eventstore.storage.sql.parts import COPIES_REMAIN, Parts
+from eventstore.storage.sql.placement import SCHEMA_LOCK, asked_on, problems
 from eventstore.storage.sql.reader import LogReader
 from eventstore.storage.sql.server import CONNECT_SECONDS, PROGRAM, Server
 from eventstore.storage.sql.storage import SqlStorage
@@ -48,10 +56,9 @@ if TYPE_CHECKING:
     from sqlalchemy.pool import ConnectionPoolEntry, PoolProxiedConnection
 
     from eventstore.storage.sql.log import Log
+    from eventstore.storage.sql.log_writer import Insert
+    from eventstore.storage.sql.parts import SingleStatement
     from eventstore.storage.sql.table_engine import TableEngine
-
-SCHEMA_LOCK = 0x746F6F6C
-"""The advisory lock for schema changes, of this database alone."""
 
 ARCHIVING_LOCK = 0x746F6F6D
 """The advisory lock for archiving, of this database alone."""
@@ -150,6 +157,8 @@ class Postgresql(Server):
     """Whether a pooler (pgbouncer) may give each transaction another session of the server."""
     unreplicated_commits = 0
     """How many commits were answered that no standby may have."""
+    has_citus = False
+    """Whether the database may be spread over the nodes of a Citus cluster."""
     compound_statements = True
     lanes_in_blocks = True
     checks_encoding = True
@@ -286,11 +295,16 @@ class Postgresql(Server):
         Raises:
             NotAStore: The database has another encoding than UTF-8.
         """
-        encoding = connection.exec_driver_sql("SHOW server_encoding").scalar()
+        encoding, catalog = connection.exec_driver_sql(
+            f"SELECT current_setting('server_encoding'), {CATALOG}"
+        ).one()
+        self.has_citus = catalog is not None
         if encoding != "UTF8":
             raise NotAStore(
                 f"the database has the encoding {encoding}: create it with ENCODING 'UTF8'"
             )
+        if self.has_citus and is_spread(connection):
+            self.commits_by_lane = True
 
     def weak_durability(self, connection: Connection) -> tuple[str, str] | None:
         """Look at `fsync`, which no session can set, and at what became of the session's setting.
@@ -303,6 +317,15 @@ class Postgresql(Server):
         if not self.pooled and setting not in ("on", "remote_apply"):
             return f"synchronous_commit is {setting}, and cannot be set", "on"
         return None
+
+    def misplaced(self, connection: Connection) -> Iterator[str]:
+        """Report what is wrong with where the tables are; nothing is asked of a plain server."""
+        if self.has_citus:
+            yield from problems(asked_on(connection))
+
+    def damage(self, run: Callable[[str], list[Any]]) -> Iterator[str]:
+        """Report tables that are not where the others are."""
+        yield from problems(run)
 
     @contextmanager
     def schema_lock(self, connection: Connection) -> Generator[None]:
@@ -327,9 +350,20 @@ class Postgresql(Server):
 
     def _parts(self, log: Log) -> Parts:
         proof = StandbyProof(log, self)
-        single = PostgresqlSingleStatement(log, proof)
+        single: SingleStatement = PostgresqlSingleStatement(log, proof)
+        insert: Insert = insert_copies
+        if self.commits_by_lane:
+            single, insert = LaneTransaction(log, proof), insert_together
         hints = Notifications(log)
-        return Parts(LogReader(log), insert_copies, single, proof, hints, _remains, _exclusive)
+        return Parts(LogReader(log), insert, single, proof, hints, _remains, _exclusive)
+
+    def bounded_wait(self, cursor: DBAPICursor) -> AbstractContextManager[object]:
+        """Cancel what waits for longer than one lock may: a row that others want, too, has two.
+
+        Where lanes live on several nodes, these know nothing of the session's `lock_timeout`.
+        """
+        deadline = time.monotonic() + self.busy_timeout + GRACE_SECONDS
+        return CancelledAt(cast("Any", cursor).connection, deadline)
 
     def is_read_again(self, error: BaseException) -> bool:
         """Look for a standby's cancel, too: the next look reads what the standby then has."""
@@ -365,6 +399,8 @@ class Postgresql(Server):
         fatal = error.diag.severity_nonlocalized in ("FATAL", "PANIC")
         if state == "25006":
             return not self.wants_standby
+        if state == "XX000" and (error.diag.message_primary or "").startswith(COMMIT_FAILED):
+            return True  # a node's connection was lost, and so may be what this one passes on
         return fatal or state.startswith(("08", "57P0", "25P03", "53300"))
 
     def is_transient(self, error: BaseException) -> bool:

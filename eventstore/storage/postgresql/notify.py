@@ -4,8 +4,9 @@ After a commit, a thread of its own notifies the other processes, once for all a
 the last hint. NOTIFY inside the transaction would make all commits wait for one another. A hint may
 be lost: only the lanes' counters say which events are stored.
 
-A standby has no notifications, and a pooler passes none on. There nothing is heard, and whoever
-waits is told so.
+A standby has no notifications, and a pooler passes none on. There nothing is heard, and the
+watcher is told so. Where lanes live on several nodes, a listener hears only of what was appended
+through its own node.
 """
 
 from __future__ import annotations
@@ -51,6 +52,7 @@ class Notifications:
     def __init__(self, log: Log) -> None:
         self._connections = log.connections
         self._epoch = log.epoch
+        self._is_told_all = not log.backend.commits_by_lane
         self._begin()
         log.connections.on_renewal.append(self._begin)
 
@@ -134,7 +136,7 @@ class Notifications:
                 if ended.wait(self.listen_retry_seconds) or self._ending.is_set():
                     return
             connection.execute(f"LISTEN {CHANNEL}")
-            hearing.now = True
+            hearing.now = self._is_told_all
             heard()  # for what came before it listened
             while not ended.is_set() and not self._ending.is_set():
                 for notice in connection.notifies(timeout=LISTEN_POLL_SECONDS, stop_after=1):

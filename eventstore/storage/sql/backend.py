@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
@@ -67,6 +67,13 @@ class Backend(ABC):
 
     A database without row locks must let only one transaction write, from `begin` or from its
     first write on, or refuse the later one of two that have changed the same row.
+    """
+
+    commits_by_lane: bool = False
+    """Whether lanes live on several nodes, as found when it was opened.
+
+    A transaction of one lane, whose statements each name it, is one node's. Several lanes cost a
+    commit in two phases, and their rows cannot be locked by one statement.
     """
 
     lanes_in_blocks: ClassVar[bool] = False
@@ -232,6 +239,10 @@ class Backend(ABC):
     def is_transient(self, error: BaseException) -> bool:
         """Return whether the transaction was given up and may be tried again (a deadlock)."""
         return False
+
+    def bounded_wait(self, cursor: DBAPICursor) -> AbstractContextManager[object]:
+        """Bound the waits for locks within it as a whole, where the database bounds each alone."""
+        return nullcontext()
 
     # the connection of a host application
 

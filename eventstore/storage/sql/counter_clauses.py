@@ -13,7 +13,7 @@ on, and an index has an entry for many of them. A lookup of the lane would read 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from sqlalchemy import Integer, bindparam, literal_column, select, update
@@ -62,23 +62,43 @@ def advance(backend: Backend) -> Update:
     return moved.where(table.c.block == last).values(position=to, block=to // _BLOCK)
 
 
-def locked_heads(backend: type[Backend], of: Iterable[int], anchors: str) -> str:
+def locked_heads(
+    backend: type[Backend], of: Iterable[int], places: Mapping[int, int], beside: str
+) -> str:
     """Return the statement for the positions of some lanes, locked one after the other.
 
-    `anchors` is what comes with each, of the lane `l`; after it comes the block of its row.
+    With each comes the id of the event at its place among `places`, and when it was recorded; what
+    is to be read `beside`, of `{lane}`; and where rows have blocks, that of its row.
     """
     if backend.lanes_in_blocks:
-        numbers = ", ".join(f"({lane})" for lane in of)
-        return (
-            f"SELECT lane, position, {anchors}, block FROM (VALUES {numbers}) AS wanted (number) "
-            "CROSS JOIN LATERAL (SELECT lane, position, block FROM toolledger_lanes "
-            "WHERE lane = number ORDER BY block DESC LIMIT 1 FOR UPDATE) AS l"
-        )
+        return _locked_blocks([(lane, places.get(lane, 0)) for lane in of], beside)
     numbers = ", ".join(map(str, of))
+    cases = " ".join(f"WHEN {lane} THEN {place}" for lane, place in places.items())
+    at = f"FROM toolledger_events e WHERE e.lane = l.lane AND e.position = CASE l.lane {cases} END"
+    anchor = f"(SELECT event_id {at}), (SELECT recorded_at {at})" if places else "NULL, NULL"
     lock = " FOR UPDATE" if backend.row_locks else ""
     return (
-        f"SELECT lane, position, {anchors} FROM toolledger_lanes l "
+        f"SELECT lane, position, {anchor}{beside.format(lane='l.lane')} FROM toolledger_lanes l "
         f"WHERE lane IN ({numbers}) ORDER BY lane{lock}"
+    )
+
+
+def _locked_blocks(wanted: Sequence[tuple[int, int]], beside: str) -> str:
+    found = "SELECT l.lane, l.position, event_id, recorded_at"
+    if len(wanted) == 1:  # which is planned sooner than the general form, and by one node
+        ((lane, place),) = wanted
+        return (
+            f"{found}{beside.format(lane=lane)}, block FROM toolledger_lanes l LEFT JOIN "
+            f"toolledger_events e ON e.lane = {lane} AND e.position = {place} "
+            f"WHERE l.lane = {lane} ORDER BY block DESC LIMIT 1 FOR UPDATE OF l"
+        )
+    rows = ", ".join(map(str, wanted))
+    return (
+        f"{found}{beside.format(lane='l.lane')}, block FROM (VALUES {rows}) AS wanted "
+        "(number, place) CROSS JOIN LATERAL (SELECT lane, position, block FROM toolledger_lanes "
+        "WHERE lane = number ORDER BY block DESC LIMIT 1 FOR UPDATE) AS l LEFT JOIN LATERAL "
+        "(SELECT event_id, recorded_at FROM toolledger_events "
+        "WHERE lane = number AND position = place LIMIT 1) AS e ON true"
     )
 
 
@@ -87,21 +107,29 @@ def advance_all(to: Mapping[int, int], blocks: Mapping[int, int]) -> str:
 
     `blocks` are those of their rows, where these have any.
     """
-    cases = " ".join(f"WHEN {lane} THEN {position}" for lane, position in to.items())
-    moved = f"UPDATE toolledger_lanes SET position = CASE lane {cases} END"
-    where = f"WHERE lane IN ({', '.join(map(str, to))})"
+    moved = f"position = {_by_lane(to)}"
+    where = f"lane IN ({', '.join(map(str, to))})"
     if blocks:
-        there = sorted({blocks[lane] for lane in to})
-        cases = " ".join(f"WHEN {n} THEN {end // BLOCK_EVENTS}" for n, end in to.items())
-        moved = f"{moved}, block = CASE lane {cases} END"
-        where = f"{where} AND block IN ({', '.join(map(str, there))})"
-    return f"{moved} {where}"
+        ends = {lane: end // BLOCK_EVENTS for lane, end in to.items()}
+        there = {lane: blocks[lane] for lane in to}
+        if ends != there:
+            moved = f"{moved}, block = {_by_lane(ends)}"
+        where = f"{where} AND block IN ({', '.join(map(str, sorted({*there.values()})))})"
+    return f"UPDATE toolledger_lanes SET {moved} WHERE {where}"
+
+
+def _by_lane(values: Mapping[int, int]) -> str:
+    """Return the expression for a value that each lane has."""
+    if len(values) == 1:
+        return str(*values.values())
+    cases = " ".join(f"WHEN {lane} THEN {value}" for lane, value in values.items())
+    return f"CASE lane {cases} END"
 
 
 def all_heads(backend: Backend, lanes: int) -> str:
     """Return the statement for the last positions of so many lanes."""
-    if not backend.lanes_in_blocks:
-        return EVERY_COUNTER
+    if not backend.lanes_in_blocks or backend.commits_by_lane:
+        return EVERY_COUNTER  # of all nodes, where lanes live on several
     return (
         "SELECT number, (SELECT position FROM toolledger_lanes WHERE lane = number "
         f"ORDER BY block DESC LIMIT 1) FROM generate_series(0, {lanes - 1}) AS number"

@@ -46,7 +46,8 @@ class LaneCounters:
 
     def lock(self, cursor: DBAPICursor, lane: int) -> int:
         """Lock a lane, and return its last position, whatever was seen of it."""
-        cursor.execute(self._sql.head, (lane,))
+        with self._backend.bounded_wait(cursor):
+            cursor.execute(self._sql.head, (lane,))
         row = cursor.fetchone()
         if row is None:
             raise _no_counter(lane)
@@ -57,7 +58,7 @@ class LaneCounters:
         seen = self._seen.furthest.get(lane, NOWHERE)
         is_proven = lane in self._whole.proven
         statement = self._sql.head_known if is_proven else self._sql.head_whole
-        cursor.execute(statement, (seen[0], seen[0], lane))
+        cursor.execute(statement, (lane, seen[0], lane, seen[0], lane))
         row = cursor.fetchone()
         if row is None:
             raise _no_counter(lane)
@@ -70,16 +71,28 @@ class LaneCounters:
         """
         if len(lanes) == 1 and not self._sql.compound:
             return {lanes[0]: self.lock_known(cursor, lanes[0])}
+        if len(lanes) > 1 and self._backend.commits_by_lane:
+            return self._lock_apart(cursor, lanes)
+        return self._lock(cursor, lanes, begins=self._sql.compound)
+
+    def _lock_apart(self, cursor: DBAPICursor, lanes: Sequence[int]) -> dict[int, int]:
+        """Lock lanes that live on several nodes, one after the other."""
+        heads = self.lock_all(cursor, lanes[:1])
+        for lane in lanes[1:]:
+            heads |= self._lock(cursor, [lane], begins=False)
+        return heads
+
+    def _lock(self, cursor: DBAPICursor, lanes: Sequence[int], *, begins: bool) -> dict[int, int]:
+        """Lock lanes by one statement, which may begin the transaction, too."""
         seen = {lane: at for lane in lanes if (at := self._seen.furthest.get(lane))}
         places = {lane: place for lane, (place, *_) in seen.items()}
         is_proven = self._whole.proven.issuperset(lanes)
         statement = self._sql.heads(lanes, places, whole=not is_proven)
-        if self._sql.compound:  # saves a round trip
-            cursor.execute(f"{self._backend.begin}; {statement}")
-            while cursor.nextset():  # on to the last answer
-                pass
-        else:
-            cursor.execute(statement)
+        with self._backend.bounded_wait(cursor):
+            # To begin with it saves a round trip.
+            cursor.execute(f"{self._backend.begin}; {statement}" if begins else statement)
+        while begins and cursor.nextset():  # on to the last answer
+            pass
         rows = {lane: found for lane, *found in cursor.fetchall()}
         if self._backend.lanes_in_blocks:
             self._blocks |= {lane: int(found.pop()) for lane, found in rows.items()}

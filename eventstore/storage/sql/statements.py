@@ -92,11 +92,14 @@ class Statements:
             _advance().where(holds_anchor()), "to", "at", "last", "place", "event", "time"
         )
         self.head = text(_head(backend), "at")
-        self.head_known = text(_head(backend, *anchor_columns(counters)), "place", "place", "at")
+        anchored = "at", "place", "at", "place", "at"
+        self.head_known = text(_head(backend, *anchor_columns(counters)), *anchored)
         self._whole = whole_columns(backend)
-        whole = literal_column(self._whole.format(lanes=tables.lanes.name))
+        whole: ColumnElement[Any] = literal_column(
+            self._whole.format(lane=f"{tables.lanes.name}.lane")
+        )
         beside = *anchor_columns(counters), whole
-        self.head_whole = text(_head(backend, *beside), "place", "place", "at")
+        self.head_whole = text(_head(backend, *beside), *anchored)
         at = counters.c.lane == bindparam("at")
         found = select(counters.c.position, whole).where(at)
         self.whole = text(counter_clauses.newest(backend, found), "at")
@@ -120,7 +123,7 @@ class Statements:
         self.feed, self.feed_known = paged(lane, _e.position, "at", "after")
         self.fingerprint = text(_fingerprint(), "at", "digest")
         self.known = text(_known(), "at", "key", "id")
-        self.conversations = text(page(_conversations()), "at", "tenant", "after", "most")
+        self.conversations = text(page(_conversations()), "at", "at", "tenant", "after", "most")
         self.insert_store = text(insert(tables.store), *tables.store.c.keys())
 
     def mark(self, statement: str) -> str:
@@ -133,15 +136,9 @@ class Statements:
         With each comes the id of the event at its place among `places`, and when it was recorded;
         and what tells that it is whole, where that is asked.
         """
-        cases = " ".join(f"WHEN {lane} THEN {place}" for lane, place in places.items())
-        at = (
-            "FROM toolledger_events e WHERE e.lane = l.lane "
-            f"AND e.position = CASE l.lane {cases} END"
+        return counter_clauses.locked_heads(
+            self._kind, of, places, f", {self._whole}" if whole else ""
         )
-        anchor = f"(SELECT event_id {at}), (SELECT recorded_at {at})" if places else "NULL, NULL"
-        if whole:
-            anchor += f", {self._whole.format(lanes='l')}"
-        return counter_clauses.locked_heads(self._kind, of, anchor)
 
     def anchors_at(self, places: int) -> str:
         """Return the statement for the anchors of events at so many lanes with a position each."""
@@ -174,14 +171,12 @@ class Statements:
         lanes: dict[int, list[int]] = {}
         for lane, key in keys:
             lanes.setdefault(lane, []).append(key)
-        wanted = " OR ".join(
-            f"lane = {lane} AND conversation IN ({', '.join(map(str, some))})"
-            for lane, some in lanes.items()
-        )
-        return (
+        return " UNION ALL ".join(
             "SELECT lane, conversation, (SELECT MAX(version) FROM toolledger_events e "
-            "WHERE e.lane = c.lane AND e.conversation = c.conversation) "
-            f"FROM toolledger_conversations c WHERE {wanted}"
+            f"WHERE e.lane = {lane} AND e.conversation = c.conversation) "
+            f"FROM toolledger_conversations c WHERE lane = {lane} "
+            f"AND conversation IN ({', '.join(map(str, some))})"
+            for lane, some in lanes.items()
         )
 
     def versions_of(self, conversation_ids: Collection[str]) -> str:
@@ -189,7 +184,7 @@ class Statements:
         marks = ", ".join(self._mark for _ in conversation_ids)
         return (
             "SELECT conversation_id, (SELECT MAX(version) FROM toolledger_events e "
-            "WHERE e.lane = c.lane AND e.conversation = c.conversation) "
+            f"WHERE e.lane = {self._mark} AND e.conversation = c.conversation) "
             f"FROM toolledger_conversations c WHERE lane = {self._mark} "
             f"AND tenant = {self._mark} AND conversation_id IN ({marks})"
         )
@@ -233,7 +228,9 @@ class HostStatements:
             .where(lanes.c.lane == bindparam("at"))
         )
         self.find = counter_clauses.newest(backend, found)
-        whole = literal_column(whole_columns(backend).format(lanes=tables.lanes.name))
+        whole: ColumnElement[Any] = literal_column(
+            whole_columns(backend).format(lane=f"{tables.lanes.name}.lane")
+        )
         self.find_whole = self.find.add_columns(whole)
         self.advance = counter_clauses.advance(backend)
         self.head = _head(backend)
@@ -304,15 +301,15 @@ def _head(backend: Backend, *beside: ColumnElement[Any]) -> Rows:
 
 
 def whole_columns(backend: Backend) -> str:
-    """Return what tells that a lane is whole, as columns beside its row in `{lanes}`.
+    """Return what tells that a lane is whole, as columns beside its row; `{lane}` is which one.
 
     Where its last event is; whether it has conversations, and given ids; and whether the index of
     fingerprints has rows, or the first events need none. See `half_restores`.
     """
     plus = " + 0" if backend.position_is_rowid else ""  # see `lane_rows`
-    events = f"FROM toolledger_events e WHERE e.lane{plus} = {{lanes}}.lane"
+    events = f"FROM toolledger_events e WHERE e.lane{plus} = {{lane}}"
     listed, given, marked = (
-        f"EXISTS (SELECT 1 FROM toolledger_{name} b WHERE b.lane = {{lanes}}.lane)"
+        f"EXISTS (SELECT 1 FROM toolledger_{name} b WHERE b.lane = {{lane}})"
         for name in ("conversations", "event_ids", "fingerprints")
     )
     needed = f"EXISTS (SELECT 1 {events} AND e.position <= 100 AND e.fingerprint IS NOT NULL)"
@@ -407,7 +404,7 @@ def _known() -> Rows:
 def _conversations() -> Rows:
     last_version = (
         select(func.max(_e.version))
-        .where(_e.lane == _c.lane, _e.conversation == _c.conversation)
+        .where(_e.lane == bindparam("at"), _e.conversation == _c.conversation)
         .scalar_subquery()
     )
     return (
