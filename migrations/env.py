@@ -18,7 +18,7 @@ from sqlalchemy import Connection, create_engine
 from eventstore.storage.brief_locks import lift_time_limits
 from eventstore.storage.factory import backend_for
 from eventstore.storage.migrations import UNDER_WAY
-from eventstore.storage.sql.schema import metadata
+from eventstore.storage.sql.schema import metadata_of
 
 VERSION_TABLE = "toolledger_version"
 
@@ -35,7 +35,7 @@ def run(connection: Connection) -> None:
         connection.exec_driver_sql(f"CREATE TABLE IF NOT EXISTS {UNDER_WAY} (since INTEGER)")
     context.configure(
         connection=connection,
-        target_metadata=metadata,
+        target_metadata=metadata_of(connection.dialect.name),
         version_table=VERSION_TABLE,
         include_name=include_name,
         transactional_ddl=False,

@@ -45,6 +45,9 @@ if TYPE_CHECKING:
 
 DIGEST_BYTES = 16
 
+LACKS_ITS_ROW = "lacks its row"
+"""What a problem says of a table that has no row for an event, and must have one."""
+
 _BEGINS, _ID_GIVEN, _HAS_FINGERPRINT, _HAS_OCCURRED_AT, _HAS_SALT = 1, 2, 4, 8, 16
 
 _of_payload = blake2b(digest_size=DIGEST_BYTES)
@@ -190,10 +193,10 @@ def row_problem(row: StoredRow, first: bytes | None) -> str | None:
         return None
     if stored is not None:
         if stored in digests_of(row, previous, begins=not begins, id_given=id_given):
-            what = "has a row too many" if begins else "lacks its row"
+            what = "has a row too many" if begins else LACKS_ITS_ROW
             return f"the index of fingerprints {what} for it"
         if stored in digests_of(row, previous, begins=begins, id_given=not id_given):
-            what = "has a row too many" if id_given else "lacks its row"
+            what = "has a row too many" if id_given else LACKS_ITS_ROW
             return f"the table of given ids {what} for it"
     return "the event does not match its digest"
 

@@ -334,10 +334,13 @@ class Storage(Protocol):
         """
         ...
 
-    def hints(self, heard: Callable[[], object], /) -> AbstractContextManager[None]:
+    def hints(
+        self, heard: Callable[[], object], /
+    ) -> AbstractContextManager[Callable[[], bool] | None]:
         """Call `heard`, in any thread, when other processes have appended, while this lasts.
 
-        It shortens the wait until the next poll, and is not to be relied on.
+        It shortens the wait until the next poll. What the context gives returns whether hints of
+        all other processes come at the moment, so that polls may be rare; None stands for never.
         """
         ...
 
@@ -348,6 +351,22 @@ class Storage(Protocol):
         None for a database without a server: it is on this machine, which has a clock.
         """
         return None
+
+    @property
+    def commits_by_lane(self) -> bool:
+        """Whether lanes live on several nodes, which commit at the same time.
+
+        Then appends to one lane make a transaction of one node, and each storage that `beside`
+        gives commits without waiting for the others.
+        """
+        return False
+
+    def beside(self) -> Storage:
+        """Return a storage of the same log that appends at the same time as this one.
+
+        Where this one is closed, it is closed, too.
+        """
+        ...
 
     @property
     def sealable_log(self) -> SealableLog | None:

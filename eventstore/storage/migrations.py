@@ -30,7 +30,7 @@ VERSION_TABLE = "toolledger_version"
 UNDER_WAY = "toolledger_migration"
 """The table that marks a database on which a migration runs, or was broken off."""
 
-REVISIONS = ("0001", "0002", "0003")
+REVISIONS = ("0001", "0002", "0003", "0004")
 """Every revision of the schema, oldest first; the last is the one this library writes."""
 
 

@@ -79,7 +79,7 @@ class ProjectionDatabase:
             deadline = time.monotonic() + self._busy_timeout
             while True:
                 try:
-                    with self._engine.begin() as connection:
+                    with self._opened.connect() as connection, connection.begin():
                         for table in tables:
                             table.create(connection, checkfirst=True)
                 except DBAPIError as error:
@@ -95,7 +95,7 @@ class ProjectionDatabase:
 
     def close(self) -> None:
         """Close the connections."""
-        self._engine.dispose()
+        self._opened.close()
 
     @contextmanager
     def reading(self) -> Generator[Connection]:

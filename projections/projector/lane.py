@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import takewhile
-from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
-import msgspec
+from msgspec.structs import replace
 
 from eventstore import ConversationArchived, Recorded, UnknownEvent
 from eventstore.domain.anchors import anchor_of
 from projections.projector import schema
 from projections.projector.database import LostRace, ProjectionDatabase
-from projections.projector.parked import load_parked, park, store_parked
+from projections.projector.parked import Parked, load_parked, park, store_parked
 from projections.projector.queries import advance_checkpoint, update_rows
 from projections.projector.table_projection import (
     FollowsRedactions,
     ProjectedLane,
     TableProjection,
 )
+from projections.projector.traced import TracedEvents
 from projections.redactions import READ_ANEW
 
 if TYPE_CHECKING:
@@ -28,11 +29,15 @@ S = TypeVar("S")
 
 
 class Poisoned(Exception):
-    """The projection's `apply` raised on these events; the state is of no use any more."""
+    """The projection raised when it had come to `event`; the state is of no use any more.
 
-    def __init__(self, events: Sequence[Recorded], error: Exception) -> None:
+    `is_certain` says whether it had seen no later one.
+    """
+
+    def __init__(self, event: Recorded, error: Exception, *, is_certain: bool = True) -> None:
         super().__init__(f"{type(error).__name__}: {error}")
-        self.events = events
+        self.event = event
+        self.is_certain = is_certain
 
 
 ReadConversation: TypeAlias = Callable[[str], Iterator[Recorded]]
@@ -57,18 +62,51 @@ class LaneState(Generic[S]):
         projection: TableProjection[S],
         read: ReadConversation,
     ) -> None:
+        self.generation, self.number = generation, lane
         self.lane = ProjectedLane(database, generation, lane)
         with self.lane.reading() as connection:
             found = load_parked(connection, self.lane.key)
         self.parked = {item.conversation_id: item for item in found}
-        """The first parked event of each conversation that has one."""
-        self._stored_parked = set(self.parked)
+        """The first parked event of each conversation that has one: change it by `park`."""
+        self._replaced: dict[str, Parked | None] = {}  # as they are stored, where they have changed
+        self._retried: tuple[str, ...] = ()
         self._projection = projection
         self._state: S | None = None
         self._read = read
 
-    def apply(self, events: Sequence[Recorded]) -> None:
+    def reset(self) -> None:
+        """Go back to what is stored, after an error."""
+        self._state = None
+        self.lane.forget_changes()
+        for conversation_id, item in self._replaced.items():
+            self.parked.pop(conversation_id, None)
+            if item is not None:
+                self.parked[conversation_id] = item
+        self._replaced.clear()
+        for conversation_id in self._retried:
+            self._replace(conversation_id)
+            del self.parked[conversation_id]
+
+    def park(self, item: Parked) -> None:
+        """Park an event, and have its conversation wait for it."""
+        self._replace(item.conversation_id)
+        self.parked[item.conversation_id] = item
+
+    def retry(self, conversation_ids: Iterable[str]) -> None:
+        """Begin anew from what is stored, and let parked conversations go on.
+
+        That holds until it is stored, or until others are named.
+        """
+        self._retried = tuple(conversation_ids)
+        self.reset()
+
+    def _replace(self, conversation_id: str) -> None:
+        self._replaced.setdefault(conversation_id, self.parked.get(conversation_id))
+
+    def apply(self, events: Sequence[Recorded], *, traced: bool = False) -> None:
         """Apply the lane's next events; park those that are unreadable, or wait for a parked one.
+
+        Where it is not `traced`, the error names the last event, whichever is at fault.
 
         Raises:
             Poisoned: the projection raised. The state is of no use any more.
@@ -81,10 +119,13 @@ class LaneState(Generic[S]):
             events = [recorded for recorded in events if not self._is_waiting(recorded)]
         if events:
             state = self._state = self._projection.load(self.lane, events, self._state)
+            seen = TracedEvents(events) if traced else None
             try:
-                self._projection.apply(state, events)
+                self._projection.apply(state, events if seen is None else seen)
             except Exception as error:
-                raise Poisoned(events, error) from error
+                if seen is None:
+                    raise Poisoned(events[-1], error, is_certain=False) from error
+                raise Poisoned(seen.last, error, is_certain=seen.is_farthest) from error
         for record in redacted.values():
             self._redact(record)
 
@@ -107,17 +148,18 @@ class LaneState(Generic[S]):
         try:
             projection.redact(state, events)
         except Exception as error:
-            raise Poisoned([record], error) from error
+            raise Poisoned(record, error) from error
 
     def _is_waiting(self, recorded: Recorded) -> bool:
         """Return whether an event is parked or waits for one that is."""
         parked = self.parked.get(recorded.conversation_id)
         if parked is not None and recorded.version >= parked.version:
-            parked.waiting += recorded.event_id != parked.event_id
+            if recorded.event_id != parked.event_id:
+                self.park(replace(parked, waiting=parked.waiting + 1))
             return True
         event = recorded.event
         if type(event) is UnknownEvent and (problem := event.problem):
-            self.parked[recorded.conversation_id] = park(recorded, problem)
+            self.park(park(recorded, problem))
             return True
         return False
 
@@ -132,12 +174,16 @@ class LaneState(Generic[S]):
             raise LostRace("another worker was first")
         if self._state is not None:
             self._state = self._projection.store(connection, self.lane, self._state)
-        store_parked(connection, self.lane.key, self.parked.values(), self._stored_parked)
-        totals = msgspec.json.encode(self.lane.totals).decode()
-        update_rows(connection, schema.checkpoints, [self.lane.key | {"totals": totals}])
+        replaced = [name for name, item in self._replaced.items() if item is not None]
+        changed = [self.parked[name] for name in self._replaced if name in self.parked]
+        store_parked(connection, self.lane.key, changed, replaced)
+        update_rows(connection, schema.checkpoints, [self.lane.key | self.lane.encoded_totals()])
 
     def committed(self, position: int) -> None:
         """Go on from what `store` wrote."""
-        self.lane.position = position
-        self.lane.revision += 1
-        self._stored_parked = set(self.parked)
+        self.lane.committed(position)
+        self._replaced.clear()
+        self._retried = ()
+
+
+AnyLane: TypeAlias = LaneState[Any]

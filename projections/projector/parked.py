@@ -9,7 +9,7 @@ import msgspec
 
 from eventstore import Recorded
 from projections.projector import schema
-from projections.projector.queries import Row, delete_rows, insert_rows, select_rows
+from projections.projector.queries import Row, delete_keys, insert_rows, select_rows
 from projections.projector.schema import key_of, storable
 
 if TYPE_CHECKING:
@@ -76,8 +76,7 @@ def store_parked(
     connection: Connection, at: Row, parked: Iterable[Parked], stored: Iterable[str]
 ) -> None:
     """Replace the rows of the conversations in `stored` by those of `parked`."""
-    for conversation_id in stored:
-        delete_rows(connection, schema.parked, at | {"key": key_of(conversation_id)})
+    delete_keys(connection, schema.parked, at, "key", map(key_of, stored))
     insert_rows(connection, schema.parked, [at | _row(item) for item in parked])
 
 

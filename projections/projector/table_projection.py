@@ -45,8 +45,23 @@ class ProjectedLane:
             raise LostRace("the projection was replaced")
         self.position: int
         self.revision: int
-        self.position, self.revision, totals = rows[0]
-        self.totals = msgspec.json.decode(totals, type=Totals)
+        self.position, self.revision, self._totals = rows[0]
+        self.forget_changes()
+
+    def forget_changes(self) -> None:
+        """Go back to the totals that are stored."""
+        self.totals = msgspec.json.decode(self._totals, type=Totals)
+
+    def encoded_totals(self) -> Row:
+        """Return the totals as they are stored: from now on, once they are committed."""
+        self._next_totals = msgspec.json.encode(self.totals).decode()
+        return {"totals": self._next_totals}
+
+    def committed(self, position: int) -> None:
+        """Note that the lane was stored at a position."""
+        self.position = position
+        self.revision += 1
+        self._totals = self._next_totals
 
     @staticmethod
     def columns() -> tuple[Column[int], Column[int]]:

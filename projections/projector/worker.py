@@ -13,9 +13,10 @@ The rule:
 5. Memory outlives a transaction only if that was committed. An interrupt, an error or a lost race
    throws it away.
 6. An event that cannot be read, applied or stored is parked, with the later events of its
-   conversation; the checkpoint passes over them. They are applied by `retry`, in a transaction
-   that advances the revision and leaves the position. A database that is full, or takes no writes
-   at all, parks nothing: that is raised.
+   conversation; the checkpoint passes over them. They are applied by `retry`, in transactions
+   that advance the revision and leave the position. A database that is full, or takes no writes
+   at all, parks nothing: that is raised. How the events at fault are found: `sift` where the
+   projection raises, by halves where the database refuses (`_forward`).
 7. A checkpoint has the anchor of the event there, of whatever tenant, as a cursor has. That event
    must still be in the log after the next ones were read: else they come from a log that was put
    back.
@@ -36,10 +37,11 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
-from itertools import islice, takewhile
+from itertools import chain, islice, takewhile
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from eventstore import Cursor, CursorLost, EventStore, Feed, LostPlace, Recorded, StorageError
 from eventstore.domain.anchors import event_id_of, is_same
@@ -50,12 +52,17 @@ from projections.projector.lane import LaneState, Poisoned
 from projections.projector.parked import Parked, load_parked, park
 from projections.projector.queries import select_rows
 from projections.projector.settings import DEFAULT_SETTINGS, ProjectorSettings
+from projections.projector.sift import sift
 from projections.projector.table_projection import TableProjection
 
 _FAR = 2**62
 
 MAX_LOST_WRITES = 3
 """Times in a row that a write may lose its connection before it counts as refused."""
+
+RETRIED_EVENTS = 100
+"""Events of several conversations that a transaction retries at most."""
+
 _random = random.SystemRandom()
 
 S = TypeVar("S")
@@ -78,6 +85,13 @@ class Goal(NamedTuple):
 
     position: int
     anchor: str
+
+
+class Done(NamedTuple):
+    """How many events were applied or parked, and the lane's position after them."""
+
+    count: int
+    position: int
 
 
 class Worker(Generic[S]):
@@ -109,6 +123,8 @@ class Worker(Generic[S]):
         self._epoch = end.epoch
         self._other_lanes = dict.fromkeys((lane for lane, _ in end.positions), _FAR)
         self._lanes: dict[tuple[int, int], LaneState[S]] = {}
+        self._applied = 0
+        """Events that were applied or parked, and stored."""
 
     def close(self) -> None:
         """Forget what is in memory."""
@@ -147,14 +163,19 @@ class Worker(Generic[S]):
 
     def retry(self, conversation_id: str | None = None) -> int:
         """Apply what is parked, of one conversation or all; return how many were applied."""
-        applied = 0
-        for item in self.parked():
-            if conversation_id not in (None, item.conversation_id):
-                continue
-            with suppress(Refused):
-                retry = partial(self._retry, item)
-                applied += self.generations.retry_lost_races(partial(self._or_refused, retry))
-        return applied
+        wanted = [item for item in self.parked() if conversation_id in (None, item.conversation_id)]
+        return sum(map(self._retry_all, _groups(wanted)))
+
+    def _retry_all(self, items: Sequence[Parked]) -> int:
+        """Retry what is parked in one lane; where the database refuses, in halves."""
+        retry = partial(self._or_refused, partial(self._retry, items))
+        try:
+            return self.generations.retry_lost_races(retry)
+        except Refused:
+            if len(items) == 1:
+                return 0
+        half = len(items) // 2
+        return self._retry_all(items[:half]) + self._retry_all(items[half:])
 
     def parked(self) -> list[Parked]:
         """Return what is parked in the live generation."""
@@ -179,14 +200,14 @@ class Worker(Generic[S]):
         # Begin at another lane than other workers.
         remaining.rotate(_random.randrange(max(len(remaining), 1)))
         places = dict.fromkeys(goals, 0)
-        applied = lost_races = 0
+        before, lost_races = self._applied, 0
         while remaining:
             lane = remaining[0]
             try:
                 current = generation()
                 if current is None:
                     break
-                count, places[lane] = self._forward(current, lane, goals[lane], self._batch)
+                places[lane] = self._forward(current, lane, goals[lane], self._batch)
             except LostRace as lost:
                 lost_races += 1
                 if lost_races > self._settings.max_lost_races:
@@ -195,33 +216,49 @@ class Worker(Generic[S]):
                 remaining.rotate(-1)
                 continue
             lost_races = 0
-            applied += count
             if report is not None:
                 done = sum(min(places[at], goal.position) for at, goal in goals.items())
                 report(Progress(done, sum(goal.position for goal in goals.values())))
             if places[lane] >= goals[lane].position:
                 remaining.popleft()
-        return applied
+        return self._applied - before
 
-    def _forward(self, generation: int, lane: int, goal: Goal, limit: int) -> tuple[int, int]:
-        """Apply the next events of a lane; return how many, and the position after them.
+    def _forward(self, generation: int, lane: int, goal: Goal, limit: int) -> int:
+        """Apply the next events of a lane; return the position after them.
 
-        Where the database refuses them, each half is tried by itself, down to the one event that
-        is refused alone: that is parked. If even this is refused, no event is at fault.
+        Where the database refuses them, parts are tried by themselves: halves of what was refused,
+        down to the one event that is refused alone, and after it as many as were taken before it.
+        That event is parked. If even this is refused, no event is at fault.
         """
-        apply = partial(self._apply, generation, lane, goal, limit)
+        apply = partial(self._apply, generation, lane, goal)
         try:
-            return self._or_refused(apply)
-        except Refused as refused:
+            return self._or_refused(partial(apply, limit)).position
+        except Refused:
             self.generations.find("live")  # raises where the database does not answer
-            problem = refused.problem
-        if limit == 1:
-            with suppress(Refused):  # perhaps the database was away for a moment
-                return self._or_refused(apply)
-            return self._apply(generation, lane, goal, limit, problem)
-        first, _ = self._forward(generation, lane, goal, limit // 2)
-        second, position = self._forward(generation, lane, goal, limit - limit // 2)
-        return first + second, position
+        failing, size, taken = limit, max(limit // 2, 1), 0
+        while True:
+            try:
+                done = self._or_refused(partial(apply, size))
+            except Refused as refused:
+                if size > 1:
+                    failing, size = size, size // 2
+                    continue
+                done = self._park_refused(apply, refused.problem)
+                failing, size, taken = 0, max(taken, 1), 0
+            else:
+                taken += done.count
+                failing = max(failing - size, 0)
+                size = max(failing // 2, 1) if failing else 2 * size
+            limit -= done.count
+            if limit <= 0 or done.position >= goal.position:
+                return done.position
+            size = min(size, limit)
+
+    def _park_refused(self, apply: Callable[..., Done], problem: str) -> Done:
+        with suppress(Refused):  # perhaps the database was away for a moment
+            return self._or_refused(partial(apply, 1))
+        self.generations.find("live")
+        return apply(1, problem)
 
     def _or_refused(self, write: Callable[[], T]) -> T:
         """Return what `write` gives; one that loses its connection every time is refused.
@@ -238,79 +275,106 @@ class Worker(Generic[S]):
 
     def _apply(
         self, generation: int, lane: int, goal: Goal, limit: int, problem: str | None = None
-    ) -> tuple[int, int]:
-        """Apply events, or park them for a `problem`; return how many, and the position after."""
+    ) -> Done:
+        """Apply the next events of a lane, or park them for a `problem`, and store them."""
+        state = self._take_lane(generation, lane)
+        count, last = 0, state.lane.position
+        try:
+            for page in self._next(state, goal, limit):
+                for recorded in page if problem is not None else ():
+                    if recorded.conversation_id not in state.parked:
+                        state.park(park(recorded, problem or ""))
+                state.apply(page)
+                count += len(page)
+                last = page[-1].position
+        except Poisoned:
+            state.reset()
+            return self._apply_in_parts(state, goal, limit)
+        self._store_up_to(state, goal, count, last, is_end=count < limit)
+        return Done(count, state.lane.position)
 
-        def pages(state: LaneState[S]) -> Pages:
-            position, last = state.lane.position, state.lane.totals.last
-            if position > goal.position:  # perhaps another worker was faster
-                self._check_end(lane, position, last)
-            if goal.anchor and last[0] == goal.position and not is_same(last[1], goal.anchor):
-                raise self._lost(_lost_place(lane, *last, goal.anchor))
-            if position >= goal.position:
-                return
-            for events in self._pages(self._feed(lane, state.lane.position, limit)):
-                if problem is not None:
-                    parked = {r.conversation_id: park(r, problem) for r in events}
-                    state.parked = parked | state.parked
-                yield events
-            self._check_event(lane, last)
+    def _apply_in_parts(self, state: LaneState[S], goal: Goal, limit: int) -> Done:
+        """Apply the next events of a lane, some of which the projection raises on."""
+        count, is_end = 0, False
+        while count < limit and not is_end:
+            size = min(limit - count, self._settings.page_events)
+            # All of them are read, and the log is checked after that, before any is stored.
+            page = [*chain.from_iterable(self._next(state, goal, size))]
+            is_end = len(page) < size
+            stored = 0
+            for good in sift(state, page):
+                last = page[good - 1].position if good else state.lane.position
+                at_end = is_end and good == len(page)
+                self._store_up_to(state, goal, good - stored, last, is_end=at_end)
+                stored = good
+            count += len(page)
+        return Done(count, state.lane.position)
 
-        state, count, last = self._fold(generation, lane, pages)
+    def _next(self, state: LaneState[S], goal: Goal, limit: int) -> Pages:
+        """Yield the next events of a lane; then check that they come from the log as it was."""
+        lane = state.number
+        position, last = state.lane.position, state.lane.totals.last
+        if position > goal.position:  # perhaps another worker was faster
+            self._check_end(lane, position, last)
+        if goal.anchor and last[0] == goal.position and not is_same(last[1], goal.anchor):
+            raise self._lost(_lost_place(lane, *last, goal.anchor))
+        if position >= goal.position:
+            return
+        yield from self._pages(self._feed(lane, position, limit))
+        self._check_event(lane, last)
+
+    def _store_up_to(
+        self, state: LaneState[S], goal: Goal, count: int, last: int, *, is_end: bool
+    ) -> None:
+        """Store a lane up to its last event; at the log's end, up to the goal."""
         if state.lane.position >= goal.position:
-            self._lanes[generation, lane] = state
-            return 0, state.lane.position
-        if count < limit and last < goal.position:
+            self._keep(state)
+            return
+        if is_end and last < goal.position:
             # Positions after the last event, up to the goal, are those of other tenants.
             last = goal.position
             state.lane.totals.last = last, goal.anchor
-        self._commit(generation, lane, state, last)
-        return count, state.lane.position
+        self._commit(state, last)
+        self._applied += count
 
-    def _retry(self, item: Parked) -> bool:
-        """Apply a parked event and those that wait for it; return whether none is left."""
+    def _retry(self, items: Sequence[Parked]) -> int:
+        """Apply parked events of a lane, and those that wait; return how many conversations."""
+        state = self._take_lane(self.generations.live().id, items[0].lane)
+        names = [item.conversation_id for item in items if item.conversation_id in state.parked]
+        left = {name: self._events_from(state, state.parked[name]) for name in names}
+        while left:
+            left = self._retry_page(state, left)
+        self._keep(state)
+        return sum(name not in state.parked for name in names)
 
-        def pages(state: LaneState[S]) -> Pages:
-            if state.parked.pop(item.conversation_id, None) is None:
-                return ()
-            events = self._store.conversation(item.conversation_id).events(after=item.version - 1)
-            end = state.lane.position
-            return self._in_pages(takewhile(lambda recorded: recorded.position <= end, events))
+    def _events_from(self, state: LaneState[S], item: Parked) -> Iterator[Recorded]:
+        """Yield a parked event and those that wait for it, up to where the lane is."""
+        end = state.lane.position
+        events = self._store.conversation(item.conversation_id).events(after=item.version - 1)
+        return takewhile(lambda recorded: recorded.position <= end, events)
 
-        generation = self.generations.live().id
-        state, _, _ = self._fold(generation, item.lane, pages)
-        self._commit(generation, item.lane, state, state.lane.position)
-        return item.conversation_id not in state.parked
+    def _retry_page(
+        self, state: LaneState[S], left: dict[str, Iterator[Recorded]]
+    ) -> dict[str, Iterator[Recorded]]:
+        """Apply a page of each conversation; return those of which events are left.
 
-    def _fold(
-        self, generation: int, lane: int, pages: Callable[[LaneState[S]], Pages]
-    ) -> tuple[LaneState[S], int, int]:
-        """Fold events into the lane's state; return it, how many, and the last one's position.
-
-        If the projection raises, the fold begins again event by event, so that the one at fault
-        is found and parked.
+        Of these the next event is parked until it has its turn.
         """
-        poison: dict[str, Parked] = {}
-        one_by_one = False
-        while True:
-            state = self._take_lane(generation, lane)
-            found = pages(state)
-            for name, item in poison.items():
-                state.parked[name] = msgspec.structs.replace(item)
-            count, last = 0, state.lane.position
-            try:
-                for page in found:
-                    for events in ([recorded] for recorded in page) if one_by_one else (page,):
-                        state.apply(events)
-                    count += len(page)
-                    last = page[-1].position
-            except Poisoned as poisoned:
-                one_by_one = True
-                if len(poisoned.events) == 1:
-                    (event,) = poisoned.events
-                    poison[event.conversation_id] = park(event, str(poisoned))
-                continue
-            return state, count, last
+        items = {name: state.parked[name] for name in left}
+        pages = {name: [*islice(left[name], self._settings.page_events)] for name in left}
+        state.retry(left)
+        events = [*chain.from_iterable(pages.values())]
+        for _ in sift(state, events, len(events) + 1):
+            pass  # it is stored in one go: in between a conversation would be half applied
+        more: dict[str, Iterator[Recorded]] = {}
+        for name in left.keys() - state.parked.keys():
+            following = next(left[name], None)
+            if following is not None:
+                more[name] = chain([following], left[name])
+                waiting = items[name].waiting - len(pages[name])
+                state.park(replace(park(following, items[name].problem), waiting=waiting))
+        self._commit(state, state.lane.position)
+        return more
 
     def _take_lane(self, generation: int, lane: int) -> LaneState[S]:
         # It leaves the cache while it changes: an interrupt leaves nothing half done there.
@@ -324,11 +388,19 @@ class Worker(Generic[S]):
     def _events_of(self, conversation_id: str) -> Iterator[Recorded]:
         return self._store.conversation(conversation_id).events()
 
-    def _commit(self, generation: int, lane: int, state: LaneState[S], position: int) -> None:
-        with self._database.writing() as connection:
-            state.store(connection, position)
+    def _commit(self, state: LaneState[S], position: int) -> None:
+        try:
+            with self._database.writing() as connection:
+                state.store(connection, position)
+        except Refused:
+            state.retry(())
+            self._keep(state)
+            raise
         state.committed(position)
-        self._lanes[generation, lane] = state
+        self._keep(state)
+
+    def _keep(self, state: LaneState[S]) -> None:
+        self._lanes[state.generation, state.number] = state
 
     def _feed(
         self, lane: int, after: int, limit: int, anchors: tuple[tuple[int, str], ...] = ()
@@ -362,6 +434,23 @@ class Worker(Generic[S]):
         """Return the error of tables that are ahead of a log which was put back."""
         remedy = f"the tables were not put back: {self._definition.remedy}"
         return CursorLost(places, str(Cursor(self._epoch)), remedy)
+
+
+def _groups(items: Iterable[Parked]) -> Iterator[list[Parked]]:
+    """Yield what is parked in parts that are retried in one transaction, each of one lane.
+
+    What fails again has all of its part applied again, so the parts have few events.
+    """
+    group: list[Parked] = []
+    events = 0
+    for item in items:
+        events += 1 + item.waiting
+        if group and (events > RETRIED_EVENTS or item.lane != group[0].lane):
+            yield group
+            group, events = [], 1 + item.waiting
+        group.append(item)
+    if group:
+        yield group
 
 
 def _lost_place(lane: int, position: int, kept: str | None, found: str | None) -> LostPlace:

@@ -4,6 +4,9 @@ Citus is in no package registry, so the tests do not start it. TOOLLEDGER_CITUS_
 that runs: a URL with all its hosts, the coordinator first, or with the coordinator alone. The user
 has all rights on each node, tests make databases there. Without it the tests are skipped, and say
 that Citus was not tried; TOOLLEDGER_REQUIRE=citus lets them fail instead.
+
+TOOLLEDGER_CITUS_KILL and TOOLLEDGER_CITUS_START are commands that kill a node with -9 and start it
+again, `{node}` in them its number, 0 for the coordinator. Without them no node is killed.
 """
 
 from __future__ import annotations
@@ -12,15 +15,21 @@ import contextlib
 import functools
 import itertools
 import os
+import shlex
+import subprocess
+import time
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import pytest
 from sqlalchemy import URL, Connection, create_engine, make_url
+from sqlalchemy.exc import DBAPIError
 from support.servers import EMPTYING, required
 
 VARIABLE = "TOOLLEDGER_CITUS_URL"
+KILL, START = "TOOLLEDGER_CITUS_KILL", "TOOLLEDGER_CITUS_START"
 PORT = 5432
+START_SECONDS = 60
 
 
 class Node(NamedTuple):
@@ -142,11 +151,46 @@ class Citus:
         finally:
             engine.dispose()
 
+    # its nodes
+
+    def check_commands(self) -> None:
+        """Skip a test that kills nodes where nobody has said how."""
+        if not (os.environ.get(KILL) and os.environ.get(START)):
+            pytest.skip(f"no node can be killed: {KILL} and {START} name no commands")
+
+    def kill(self, node: int) -> None:
+        """Kill a node."""
+        _run(KILL, node)
+
+    def start(self, node: int) -> None:
+        """Start a node that was killed, and wait until it answers."""
+        _run(START, node)
+        until = time.monotonic() + START_SECONDS
+        while True:
+            try:
+                self.execute("SELECT 1", node=node)
+            except DBAPIError:
+                assert time.monotonic() < until, f"node {node} does not answer"
+                time.sleep(0.1)
+            else:
+                return
+
+    def prepared(self) -> int:
+        """Return how many transactions were prepared and are not committed yet, on all nodes."""
+        numbers = range(len(self.places))
+        query = "SELECT count(*) FROM pg_prepared_xacts"
+        return sum(self.execute(query, node=number)[0][0] for number in numbers)
+
     def remove(self) -> None:
         """Drop the databases that were made."""
         for name in self._databases:
             for number in range(len(self.places)):
                 self.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)", node=number)
+
+
+def _run(variable: str, node: int) -> None:
+    command = shlex.split(os.environ[variable].format(node=node))
+    subprocess.run(command, check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
 
 
 def _hosts(url: URL) -> list[Node]:

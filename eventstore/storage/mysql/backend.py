@@ -36,7 +36,7 @@ from eventstore.storage.sql.log import Log
 from eventstore.storage.sql.parts import COPIES_REMAIN, Parts
 from eventstore.storage.sql.reader import LogReader
 from eventstore.storage.sql.schema import metadata
-from eventstore.storage.sql.server import CONNECT_SECONDS, Server
+from eventstore.storage.sql.server import CONNECT_SECONDS, PROGRAM, Server
 from eventstore.storage.sql.storage import SqlStorage
 
 _LOCK = "CONCAT('toolledger/', LEFT(SHA2(DATABASE(), 256), 32))"
@@ -81,6 +81,10 @@ altering, and a transaction that a cluster rolled back."""
 
 _AGAIN = "nothing was written, try again"
 _RIGHTS = "grant the user the rights to the tables (or to the database)"
+_SET_FORMAT = (
+    "nothing was written; set the server's binlog_format to MIXED or ROW, in its file of options, "
+    "too"
+)
 _MEANINGS: dict[int, tuple[type[StorageError], str]] = {
     1020: (StoreBusy, f"other writers were in the way; {_AGAIN}"),
     1021: (StoreFull, "nothing was written; free some space and try again"),
@@ -102,6 +106,7 @@ _MEANINGS: dict[int, tuple[type[StorageError], str]] = {
     1273: (NotAStore, "use MariaDB 10.2, or MySQL 8.0, or a later one"),
     1290: (StoreReadOnly, "nothing was written; connect to the primary server"),
     1406: (StorageError, "nothing was written; use a shorter id or tag"),
+    1665: (StorageError, _SET_FORMAT),
     1792: (StoreReadOnly, "nothing was written; connect to the primary server"),
     1836: (StoreReadOnly, "nothing was written; connect to the primary server"),
     3101: (StoreBusy, f"a writer on another server was in the way; {_AGAIN}"),
@@ -151,8 +156,8 @@ class Mysql(Server):
         return {*taken, "ssl_capath", "ssl_cipher", "ssl_check_hostname"} - _NOT_AS_TEXT
 
     def route_options(self) -> dict[str, Any]:
-        """Return how long a connection may take."""
-        return {"connect_timeout": CONNECT_SECONDS}
+        """Return how long a connection may take, and its name among the server's."""
+        return {"connect_timeout": CONNECT_SECONDS, "program_name": PROGRAM}
 
     def connect_options(self) -> dict[str, Any]:
         """Return options that bound how long a statement waits for its answer."""
@@ -178,11 +183,20 @@ class Mysql(Server):
             cursor.execute(f"SET {assigned}")
 
     def check_server(self, connection: Connection) -> None:
-        """Ask how the server is set up; the migration refuses one without the collation."""
-        logs, self.max_statement_bytes = connection.exec_driver_sql(
-            "SELECT @@log_bin, @@max_allowed_packet"
+        """Ask how the server is set up; the migration refuses one without the collation.
+
+        Raises:
+            StorageError: its binary log takes no rows, and so nothing under READ COMMITTED.
+        """
+        logs, self.max_statement_bytes, log_format = connection.exec_driver_sql(
+            "SELECT @@log_bin, @@max_allowed_packet, @@binlog_format"
         ).one()
         self.visible_before_durable = not logs
+        if logs and log_format == "STATEMENT":
+            raise StorageError(
+                f"{self.address}: the binary log is on, and binlog_format is STATEMENT, which "
+                f"takes no write under READ COMMITTED; {_SET_FORMAT}"
+            )
 
     def check_sizes(self, drafts: Sequence[Draft]) -> None:
         """Refuse events larger than max_allowed_packet: MariaDB would drop the connection.

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING
 from eventstore.domain.codec import DECODERS
 from eventstore.errors import StoreBusy, StoreFull, StoreReadOnly
 from eventstore.storage.sql.connections import backoff_delays
+from eventstore.storage.sql.half_restores import behind
 from eventstore.storage.sql.reader import LogReader
 
 if TYPE_CHECKING:
@@ -76,7 +77,9 @@ SHOW GLOBAL STATUS WHERE Variable_name IN (
             after = recorded.version
         else:
             return
-        end = self.heads().get(lane, sys.maxsize)
+        beyond, end = recorded, self.heads().get(lane, sys.maxsize)
+        if end < beyond.position:  # the head moves with the event, and was read later
+            raise behind(lane, end, beyond.position)
         for recorded in super().conversation(conversation_id, after, decoders):
             if recorded.position > end:
                 return

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -33,12 +33,19 @@ from eventstore.storage.postgresql.replication import (
     is_unreplicated,
 )
 from eventstore.storage.postgresql.single_statement import PostgresqlSingleStatement
+from eventstore.storage.postgresql.spread import (
+    CATALOG,
+    COMMIT_FAILED,
+    LaneTransaction,
+    insert_together,
+    is_spread,
+)
 from eventstore.storage.postgresql.standby_proof import StandbyProof
 from eventstore.storage.sql.archiving_lock import held
 from eventstore.storage.sql.parts import COPIES_REMAIN, Parts
 from eventstore.storage.sql.placement import SCHEMA_LOCK, asked_on, problems
 from eventstore.storage.sql.reader import LogReader
-from eventstore.storage.sql.server import CONNECT_SECONDS, Server
+from eventstore.storage.sql.server import CONNECT_SECONDS, PROGRAM, Server
 from eventstore.storage.sql.storage import SqlStorage
 from eventstore.storage.urls import server_count
 
@@ -49,6 +56,8 @@ if TYPE_CHECKING:
     from sqlalchemy.pool import ConnectionPoolEntry, PoolProxiedConnection
 
     from eventstore.storage.sql.log import Log
+    from eventstore.storage.sql.log_writer import Insert
+    from eventstore.storage.sql.parts import SingleStatement
     from eventstore.storage.sql.table_engine import TableEngine
 
 ARCHIVING_LOCK = 0x746F6F6D
@@ -82,6 +91,10 @@ _POOLED = "pg_backend_pid() <> {process}"
 """Whether another server process answers than the one that the connection was promised."""
 
 _AGAIN = "nothing was written, try again"
+_CANCELLED_BY_STANDBY = (
+    "the standby cancelled the read, to replay what the primary has removed; read again, and raise "
+    "max_standby_streaming_delay on the standby, or set hot_standby_feedback to on"
+)
 _MEANINGS: tuple[tuple[str, type[StorageError], str], ...] = (
     ("08", StorageError, "check that the server runs and can be reached, then try again"),
     ("22001", StorageError, "nothing was written; use a shorter id"),
@@ -147,6 +160,7 @@ class Postgresql(Server):
     has_citus = False
     """Whether the database may be spread over the nodes of a Citus cluster."""
     compound_statements = True
+    lanes_in_blocks = True
     checks_encoding = True
 
     @property
@@ -177,7 +191,8 @@ class Postgresql(Server):
         return options
 
     def _new_engine(self, connect_options: dict[str, Any], **options: Any) -> Engine:
-        engine = super()._new_engine(connect_options, **options)
+        named = {"fallback_application_name": PROGRAM, **connect_options}
+        engine = super()._new_engine(named, **options)
         event.listen(engine, "do_connect", _connect_to_primary)
         return engine
 
@@ -280,14 +295,16 @@ class Postgresql(Server):
         Raises:
             NotAStore: The database has another encoding than UTF-8.
         """
-        encoding, citus = connection.exec_driver_sql(
-            "SELECT current_setting('server_encoding'), to_regclass('pg_catalog.pg_dist_partition')"
+        encoding, catalog = connection.exec_driver_sql(
+            f"SELECT current_setting('server_encoding'), {CATALOG}"
         ).one()
-        self.has_citus = citus is not None
+        self.has_citus = catalog is not None
         if encoding != "UTF8":
             raise NotAStore(
                 f"the database has the encoding {encoding}: create it with ENCODING 'UTF8'"
             )
+        if self.has_citus and is_spread(connection):
+            self.commits_by_lane = True
 
     def weak_durability(self, connection: Connection) -> tuple[str, str] | None:
         """Look at `fsync`, which no session can set, and at what became of the session's setting.
@@ -333,13 +350,30 @@ class Postgresql(Server):
 
     def _parts(self, log: Log) -> Parts:
         proof = StandbyProof(log, self)
-        single = PostgresqlSingleStatement(log, proof)
+        single: SingleStatement = PostgresqlSingleStatement(log, proof)
+        insert: Insert = insert_copies
+        if self.commits_by_lane:
+            single, insert = LaneTransaction(log, proof), insert_together
         hints = Notifications(log)
-        return Parts(LogReader(log), insert_copies, single, proof, hints, _remains, _exclusive)
+        return Parts(LogReader(log), insert, single, proof, hints, _remains, _exclusive)
+
+    def bounded_wait(self, cursor: DBAPICursor) -> AbstractContextManager[object]:
+        """Cancel what waits for longer than one lock may: a row that others want, too, has two.
+
+        Where lanes live on several nodes, these know nothing of the session's `lock_timeout`.
+        """
+        deadline = time.monotonic() + self.busy_timeout + GRACE_SECONDS
+        return CancelledAt(cast("Any", cursor).connection, deadline)
+
+    def is_read_again(self, error: BaseException) -> bool:
+        """Look for a standby's cancel, too: the next look reads what the standby then has."""
+        return _is_cancelled_by_standby(error) or super().is_read_again(error)
 
     def error_for(self, error: BaseException) -> tuple[type[StorageError], str]:
         """Look the SQLSTATE up; an error without one is the connection's."""
         state = _state(error)
+        if _is_cancelled_by_standby(error):
+            return StoreBusy, _CANCELLED_BY_STANDBY
         for start, kind, remedy in _MEANINGS:
             if state.startswith(start):
                 return kind, remedy
@@ -365,11 +399,24 @@ class Postgresql(Server):
         fatal = error.diag.severity_nonlocalized in ("FATAL", "PANIC")
         if state == "25006":
             return not self.wants_standby
+        if state == "XX000" and (error.diag.message_primary or "").startswith(COMMIT_FAILED):
+            return True  # a node's connection was lost, and so may be what this one passes on
         return fatal or state.startswith(("08", "57P0", "25P03", "53300"))
 
     def is_transient(self, error: BaseException) -> bool:
         """Return whether it is a serialization failure or a deadlock."""
         return getattr(error, "sqlstate", None) in ("40001", "40P01")
+
+
+def _is_cancelled_by_standby(error: BaseException) -> bool:
+    """Return whether a standby cancelled a statement that was in the way of its replay.
+
+    Other errors with this SQLSTATE come from where rows are changed. Functions of the server have
+    the same name in every language.
+    """
+    function = getattr(getattr(error, "diag", None), "source_function", None) or ""
+    is_cancel = function.startswith("Process")  # its interrupts, by whatever name
+    return is_cancel and getattr(error, "sqlstate", None) == "40001"
 
 
 def _connect_to_primary(

@@ -3,6 +3,10 @@
 After a commit, a thread of its own notifies the other processes, once for all appends since
 the last hint. NOTIFY inside the transaction would make all commits wait for one another. A hint may
 be lost: only the lanes' counters say which events are stored.
+
+A standby has no notifications, and a pooler passes none on. There nothing is heard, and the
+watcher is told so. Where lanes live on several nodes, a listener hears only of what was appended
+through its own node.
 """
 
 from __future__ import annotations
@@ -24,6 +28,12 @@ CHANNEL = "toolledger"
 NOTIFY_INTERVAL_SECONDS = 0.02
 """The time from one hint to the next."""
 
+LISTENER = "SELECT set_config('application_name', current_setting('application_name') || %s, false)"
+"""Tells an operator what the connection is for; the server cuts a long name off."""
+
+IN_RECOVERY = "SELECT pg_is_in_recovery()"
+"""Whether the server is a standby."""
+
 LISTEN_POLL_SECONDS = 0.5
 """Time between two checks of the listening thread whether it is still needed."""
 
@@ -37,11 +47,12 @@ class Notifications:
     """Time for which the notifying thread stays when there is nothing to send."""
 
     listen_retry_seconds = 5.0
-    """Time for which a listener that failed waits before it listens again."""
+    """Time for which a listener that failed, or has a standby, waits before it tries again."""
 
     def __init__(self, log: Log) -> None:
         self._connections = log.connections
         self._epoch = log.epoch
+        self._is_told_all = not log.backend.commits_by_lane
         self._begin()
         log.connections.on_renewal.append(self._begin)
 
@@ -97,22 +108,22 @@ class Notifications:
     # listening
 
     @contextmanager
-    def listen(self, heard: Callable[[], object], /) -> Generator[None]:
+    def listen(self, heard: Callable[[], object], /) -> Generator[Callable[[], bool]]:
         """Call `heard` when another process has appended; see `Storage.hints`."""
-        ended = Latch()
-        _started(partial(self._listen, heard, ended), "toolledger-listen")
+        ended, hearing = Latch(), _Hearing()
+        _started(partial(self._listen, heard, ended, hearing), "toolledger-listen")
         try:
-            yield
+            yield hearing
         finally:
             ended.set()
 
-    def _listen(self, heard: Callable[[], object], ended: Latch) -> None:
+    def _listen(self, heard: Callable[[], object], ended: Latch, hearing: _Hearing) -> None:
         while not ended.is_set() and not self._ending.is_set():
             with suppress(Exception):
-                self._hear_notices(heard, ended)
+                self._hear_notices(heard, ended, hearing)
             ended.wait(self.listen_retry_seconds)
 
-    def _hear_notices(self, heard: Callable[[], object], ended: Latch) -> None:
+    def _hear_notices(self, heard: Callable[[], object], ended: Latch, hearing: _Hearing) -> None:
         pooled = self._connections.new_connection()
         pooled.detach()  # it is never given back: it keeps listening
         connection: Any = pooled.dbapi_connection
@@ -120,7 +131,12 @@ class Notifications:
             if connection.prepare_threshold is None:  # a pooler does not pass on what is heard
                 ended.wait()
                 return
+            connection.execute(LISTENER, (" listen",))
+            while connection.execute(IN_RECOVERY).fetchone()[0]:
+                if ended.wait(self.listen_retry_seconds) or self._ending.is_set():
+                    return
             connection.execute(f"LISTEN {CHANNEL}")
+            hearing.now = self._is_told_all
             heard()  # for what came before it listened
             while not ended.is_set() and not self._ending.is_set():
                 for notice in connection.notifies(timeout=LISTEN_POLL_SECONDS, stop_after=1):
@@ -128,7 +144,17 @@ class Notifications:
                     if epoch == self._epoch and process != _process():
                         heard()
         finally:
+            hearing.now = False
             connection.close()
+
+
+class _Hearing:
+    """Whether hints are heard now."""
+
+    now = False
+
+    def __call__(self) -> bool:
+        return self.now
 
 
 def _started(work: Callable[[], object], name: str) -> Thread | None:

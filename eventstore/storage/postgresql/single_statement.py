@@ -32,6 +32,7 @@ from eventstore.storage.chain import event_digest
 from eventstore.storage.interface import Append, Appended
 from eventstore.storage.postgresql.binary_rows import parameters
 from eventstore.storage.postgresql.replication import cancelled_after
+from eventstore.storage.sql.counter_clauses import BLOCK_EVENTS
 from eventstore.storage.sql.schema import events, fingerprints, lanes
 from eventstore.storage.sql.transaction_notes import anchor_of
 
@@ -78,7 +79,7 @@ class PostgresqlSingleStatement:
         ):
             return None
         prepared = self._statements()
-        if prepared is None or connections.opened != self._seen.proven_on:
+        if prepared is None or connections.opened != connections.proven:
             return None
         lane, conversation = key
         seen = self._seen.furthest.get(lane)
@@ -205,8 +206,10 @@ def statements() -> tuple[bytes, bytes]:
         for number, name in enumerate(_SEEN, len(events.columns) + 1)
     )
     moved = (
-        f"WITH moved AS (UPDATE {lanes.name} SET position = position + 1 "
-        f"WHERE lane = {given['lane']} AND position >= {given['position']} AND EXISTS "
+        f"WITH moved AS (UPDATE {lanes.name} SET position = position + 1, "
+        f"block = (position + 1) / {BLOCK_EVENTS} WHERE lane = {given['lane']} "
+        f"AND block >= {given['position']} / {BLOCK_EVENTS} "
+        f"AND position >= {given['position']} AND EXISTS "
         f"(SELECT 1 FROM {events.name} WHERE lane = {given['lane']} "
         f"AND position = {given['position']} AND {seen}) "
         "RETURNING position)"

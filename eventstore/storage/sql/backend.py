@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
@@ -68,6 +68,16 @@ class Backend(ABC):
     A database without row locks must let only one transaction write, from `begin` or from its
     first write on, or refuse the later one of two that have changed the same row.
     """
+
+    commits_by_lane: bool = False
+    """Whether lanes live on several nodes, as found when it was opened.
+
+    A transaction of one lane, whose statements each name it, is one node's. Several lanes cost a
+    commit in two phases, and their rows cannot be locked by one statement.
+    """
+
+    lanes_in_blocks: ClassVar[bool] = False
+    """Whether a lane's counter has a block in its key, as PostgreSQL's; see `counter_clauses`."""
 
     erasing: ClassVar[str | None] = None
     """What has a connection overwrite what it deletes, before a redaction."""
@@ -204,8 +214,8 @@ class Backend(ABC):
         """Report what the database itself finds wrong in its files."""
         yield from ()
 
-    def driver_problems(self) -> Iterator[str]:
-        """Report what is known to be wrong with the installed driver."""
+    def remarks(self) -> Iterator[str]:
+        """Yield what to know of the driver and the database's files, which are sound."""
         yield from ()
 
     # errors
@@ -218,6 +228,10 @@ class Backend(ABC):
         """Return whether the connection is gone, or out of step with its server."""
         return False
 
+    def is_read_again(self, error: BaseException) -> bool:
+        """Return whether a read that failed with this error is repeated for `busy_timeout`."""
+        return self.is_connection_lost(error)
+
     def is_commit_in_doubt(self, error: BaseException) -> bool:
         """Return whether a COMMIT that failed with this error may be found stored later."""
         return False
@@ -225,6 +239,10 @@ class Backend(ABC):
     def is_transient(self, error: BaseException) -> bool:
         """Return whether the transaction was given up and may be tried again (a deadlock)."""
         return False
+
+    def bounded_wait(self, cursor: DBAPICursor) -> AbstractContextManager[object]:
+        """Bound the waits for locks within it as a whole, where the database bounds each alone."""
+        return nullcontext()
 
     # the connection of a host application
 

@@ -9,11 +9,9 @@ They know nothing of the log. What is remembered of the database may not hold an
 
 from __future__ import annotations
 
-import os
 import random
 import threading
 import time
-import weakref
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
 from os import getpid
@@ -21,18 +19,17 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from eventstore.errors import StoreClosed, StoreReadOnly
 from eventstore.storage.sql.backend import library_error
+from eventstore.storage.sql.forks import FORK_WAIT_SECONDS, leave, no_fork, register
 from eventstore.storage.sql.pool import IdlePool
 
 if TYPE_CHECKING:
     from types import ModuleType
 
+    from sqlalchemy import Engine
     from sqlalchemy.engine.interfaces import DBAPICursor
     from sqlalchemy.pool import PoolProxiedConnection
 
     from eventstore.storage.sql.backend import Backend
-
-FORK_WAIT_SECONDS = 0.1
-"""How long a fork waits for what is under way on a server: longer than a commit takes."""
 
 FIRST_DELAY_SECONDS = 0.005
 LONGEST_DELAY_SECONDS = 0.5
@@ -41,18 +38,25 @@ Result = TypeVar("Result")
 
 
 class Connections:
-    """One connection held for writing, and others for reads while they last."""
+    """One connection held for writing, and others for reads while they last.
 
-    def __init__(self, backend: Backend) -> None:
+    They come from a pool of their own, or from the one of other connections that are `beside`.
+    """
+
+    def __init__(self, backend: Backend, beside: Connections | None = None) -> None:
         self.backend = backend
+        self.beside = beside
+        self.fork_rank = 1 if beside is None else 0  # whose pool it is, comes last
         self.closed = False
         self.opened = 0
         """How many connections were opened for writing."""
+        self.proven = 0
+        """The one for writing, by its number, on which all that was seen was in its place."""
         self.on_renewal: list[Callable[[], object]] = []
         self.on_loss: list[Callable[[], object]] = []
         with no_fork():
             self._connect()
-            _all.add(self)
+            register(self)
 
     def _connect(self) -> None:
         self.pid = getpid()
@@ -60,14 +64,20 @@ class Connections:
         """Its holder writes, on the writer's connection."""
         self.open_lock = threading.RLock()
         """Its holder opens a connection."""
-        self.engine = self.backend.log_engine()
+        if self.beside is None:
+            self._engine = self.backend.log_engine()
         self.writer_connection: PoolProxiedConnection | None = None
         self.writer_cursor: DBAPICursor | None = None  # used again and again
         self.in_transaction = False
         """The writer's connection may have a transaction open."""
 
+    @property
+    def engine(self) -> Engine:
+        """The engine whose pool the connections come from."""
+        return self._engine if self.beside is None else self.beside.engine
+
     def _renew(self) -> None:
-        _inherited.append((self.engine, self.writer_connection))
+        leave(self.engine, self.writer_connection)
         self._connect()
         for listener in self.on_renewal:
             listener()
@@ -195,13 +205,15 @@ class Connections:
                 pool.dispose()
 
     def retrying(self, read: Callable[[], Result]) -> Result:
-        """Return what `read` gives; it is called again when its connection was lost.
+        """Return what `read` gives; it is called again when its connection was lost, or it was.
+
+        A standby cancels a read that is in the way of what it replays.
 
         Raises:
             StorageError: Whatever the driver raised, in the library's words.
         """
         try:
-            return reconnecting(self.backend, read)
+            return reconnecting(self.backend, read, self.backend.is_read_again)
         except Exception as error:  # noqa: BLE001 - raised again in the library's words
             self.raise_ours(error)
 
@@ -243,6 +255,8 @@ class Connections:
             return
         with suppress(Exception):
             self._release_writer()
+            if self.beside is not None:
+                return
             for _ in range(100 if carried else 1000):  # others' reads under way end soon
                 pool = self.engine.pool
                 if not isinstance(pool, IdlePool) or not pool.checkedout():
@@ -258,7 +272,7 @@ class Connections:
     def after_fork_in_child(self) -> None:
         """Leave the connections to the parent, and open others when they are needed."""
         if self.closed:
-            _inherited.append((self.engine, self.writer_connection))
+            leave(self.engine, self.writer_connection)
         else:
             self._renew()
 
@@ -270,18 +284,27 @@ class Connections:
         with self.lock, self.open_lock:
             self.closed = True
             self._release_writer()
-            self.engine.dispose()
+            if self.beside is None:
+                self.engine.dispose()
 
 
-def reconnecting(backend: Backend, attempt: Callable[[], Result]) -> Result:
-    """Return what an attempt gives; repeat it for `busy_timeout` while no server takes it."""
+def reconnecting(
+    backend: Backend,
+    attempt: Callable[[], Result],
+    passes: Callable[[BaseException], bool] | None = None,
+) -> Result:
+    """Return what an attempt gives; repeat it for `busy_timeout` while no server takes it.
+
+    `passes` returns whether it is repeated after an error; without it a lost connection is one.
+    """
     began, delays = time.monotonic(), None
+    passes = passes or backend.is_connection_lost
     while True:
         try:
             return attempt()
         except Exception as error:
             delays = delays or backoff_delays(began + backend.busy_timeout)
-            delay = next(delays, None) if backend.is_connection_lost(error) else None
+            delay = next(delays, None) if passes(error) else None
             if delay is None:
                 raise
             time.sleep(delay)
@@ -296,42 +319,3 @@ def backoff_delays(until: float) -> Iterator[float]:
     while time.monotonic() < until:
         yield random.uniform(0, longest)  # noqa: S311 - not a secret
         longest = min(2 * longest, LONGEST_DELAY_SECONDS)
-
-
-_inherited: list[Any] = []  # a forked child keeps its parent's connections from being closed
-_all: weakref.WeakSet[Connections] = weakref.WeakSet()
-_registry = threading.RLock()  # held during a fork: no store opens meanwhile
-
-
-@contextmanager
-def no_fork() -> Generator[None]:
-    """Hold forks back while connections are opened that no storage owns yet."""
-    with _registry:
-        yield
-
-
-def _before_fork() -> None:
-    _registry.acquire()
-    for connections in _all:
-        connections.before_fork()
-
-
-def _after_fork_in_parent() -> None:
-    for connections in _all:
-        connections.after_fork_in_parent()
-    _registry.release()
-
-
-def _after_fork_in_child() -> None:
-    global _registry  # noqa: PLW0603 - the old one may be held by a thread that is not here
-    _registry = threading.RLock()
-    for connections in _all:
-        connections.after_fork_in_child()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(
-        before=_before_fork,
-        after_in_parent=_after_fork_in_parent,
-        after_in_child=_after_fork_in_child,
-    )

@@ -251,15 +251,19 @@ class ConnectionStorage:
             self._raise(
                 StoreCorrupt(f"lane {lane} has no counter: restore the database from a copy")
             )
-        found = self._run(self._sql.find, at=lane, tenant=tenant, id=name, place=anchor[0])
-        seen, key, *there = tuple[Any, ...](found.one())
+        is_proven = lane in known.whole.proven
+        find = self._sql.find if is_proven else self._sql.find_whole
+        found = self._run(find, at=lane, tenant=tenant, id=name, place=anchor[0])
+        seen, key, event_id, recorded_at, *whole = tuple[Any, ...](found.one())
         if seen != head:  # InnoDB locks the newest row, and reads an older one
             self._raise(
                 StoreBusy(
                     "others have written what the transaction cannot see: roll back and try again"
                 )
             )
-        known.check_lane(lane, seen, anchor, *there)
+        if whole:
+            known.whole.check_seen(lane, seen, whole)
+        known.check_lane(lane, seen, anchor, event_id, recorded_at)
         return seen, key
 
     def _create(self, name: str, lane: int, key: int) -> int:

@@ -38,6 +38,7 @@ from eventstore.storage.interface import Damage
 from eventstore.storage.markers import Markers
 from eventstore.storage.migrations import VERSION_TABLE, is_revision
 from eventstore.storage.sql.archives import rows_of
+from eventstore.storage.sql.counter_clauses import EVERY_COUNTER
 from eventstore.storage.sql.rows import NO_CONVERSATION
 from eventstore.storage.stored_row import StoredRow
 from eventstore.subjects.tags import WHOLE
@@ -70,7 +71,12 @@ def verify(reader: LogReader) -> Iterator[Damage]:
         for problem in list(reader.log.backend.damage(reader.connections.rows)):
             yield Damage(-1, None, None, None, problem)
         yield from _verify_store(reader)
-        heads = reader.heads()
+        heads: dict[int, object] = {}
+        for lane, position in reader.connections.rows(EVERY_COUNTER):
+            if lane in heads:
+                problem = f"the lane has two heads, {heads[lane]!r} and {position!r}"
+                yield Damage(lane, None, None, None, problem)
+            heads[lane] = position
         for lane in heads.keys() - set(reader.log.lanes):
             yield Damage(-1, None, None, None, f"there is a counter for a lane {lane!r}")
         for lane in reader.log.lanes:
@@ -79,6 +85,33 @@ def verify(reader: LogReader) -> Iterator[Damage]:
             yield from _LaneCheck(reader, lane, heads.get(lane)).run()
     except StoreCorrupt as error:
         yield Damage(-1, None, None, None, f"the check had to end here: {error}")
+
+
+def lanes_behind(reader: LogReader) -> dict[int, int]:
+    """Return where the last event is of each lane whose head is behind it.
+
+    Raises:
+        StoreCorrupt: more is wrong with the log than such heads.
+    """
+    rows = reader.connections.rows
+    found = {
+        lane: (head, last)
+        for lane in reader.log.lanes
+        for head, last, *_ in rows(reader.log.sql.whole, lane)
+        if last is not None and last > head
+    }
+    if found:
+        expected = {(lane, _behind(head)) for lane, (head, _) in found.items()}
+        for damage in verify(reader):
+            if (damage.lane, damage.problem) not in expected:
+                lane, (head, last) = next(iter(found.items()))
+                raise StoreCorrupt(
+                    f"lane {lane}: its head is at position {head}, and its events go up to {last}; "
+                    "the heads cannot be set to the last events, as more is wrong (lane "
+                    f"{damage.lane}: {damage.problem}): restore the whole database; nothing was "
+                    "changed"
+                )
+    return {lane: last for lane, (_, last) in found.items()}
 
 
 def _verify_store(reader: LogReader) -> Iterator[Damage]:
@@ -248,14 +281,18 @@ class _LaneCheck:
             missing = f"its last event is at {position}: {head - position} events are missing"
             yield self._damage(position, None, None, f"the lane's head is {head}, {missing}")
         elif position > head and self._reader.heads()[self._lane] < position:
-            behind = f"the lane's head {head} is behind its events"
-            yield self._damage(position, None, None, behind)
+            yield self._damage(position, None, None, _behind(head))
 
     def _damage(self, position: int | None, key: object, version: object, problem: str) -> Damage:
         listed = self._listed.get(key)
         name = None if listed is None else listed.name
         number = version if isinstance(version, int) else None
         return Damage(self._lane, position, name, number, problem)
+
+
+def _behind(head: int) -> str:
+    """Return what is wrong with a lane whose head is there, and has events after it."""
+    return f"the lane's head {head} is behind its events"
 
 
 def _before(key: object) -> int:

@@ -16,9 +16,10 @@ Why: a store-wide sequence commits out of order, and a store-wide lock makes all
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from eventstore.errors import StoreCorrupt
+from eventstore.storage.sql.counter_clauses import advance_all
 from eventstore.storage.sql.transaction_notes import NOWHERE
 
 if TYPE_CHECKING:
@@ -40,10 +41,13 @@ class LaneCounters:
         self._sql = sql
         self._written = written
         self._seen = seen
+        self._whole = seen.whole
+        self._blocks: dict[int, int] = {}  # of the rows that were locked; see `counter_clauses`
 
     def lock(self, cursor: DBAPICursor, lane: int) -> int:
         """Lock a lane, and return its last position, whatever was seen of it."""
-        cursor.execute(self._sql.head, (lane,))
+        with self._backend.bounded_wait(cursor):
+            cursor.execute(self._sql.head, (lane,))
         row = cursor.fetchone()
         if row is None:
             raise _no_counter(lane)
@@ -52,11 +56,13 @@ class LaneCounters:
     def lock_known(self, cursor: DBAPICursor, lane: int) -> int:
         """Lock a lane that has to hold what was seen of it, and return its last position."""
         seen = self._seen.furthest.get(lane, NOWHERE)
-        cursor.execute(self._sql.head_known, (seen[0], seen[0], lane))
+        is_proven = lane in self._whole.proven
+        statement = self._sql.head_known if is_proven else self._sql.head_whole
+        cursor.execute(statement, (lane, seen[0], lane, seen[0], lane))
         row = cursor.fetchone()
         if row is None:
             raise _no_counter(lane)
-        return self._checked(lane, seen, *row)
+        return self._checked(cursor, lane, seen, *row)
 
     def lock_all(self, cursor: DBAPICursor, lanes: Sequence[int]) -> dict[int, int]:
         """Lock lanes, which come in their order, as `lock_known` does.
@@ -65,24 +71,52 @@ class LaneCounters:
         """
         if len(lanes) == 1 and not self._sql.compound:
             return {lanes[0]: self.lock_known(cursor, lanes[0])}
+        if len(lanes) > 1 and self._backend.commits_by_lane:
+            return self._lock_apart(cursor, lanes)
+        return self._lock(cursor, lanes, begins=self._sql.compound)
+
+    def _lock_apart(self, cursor: DBAPICursor, lanes: Sequence[int]) -> dict[int, int]:
+        """Lock lanes that live on several nodes, one after the other."""
+        heads = self.lock_all(cursor, lanes[:1])
+        for lane in lanes[1:]:
+            heads |= self._lock(cursor, [lane], begins=False)
+        return heads
+
+    def _lock(self, cursor: DBAPICursor, lanes: Sequence[int], *, begins: bool) -> dict[int, int]:
+        """Lock lanes by one statement, which may begin the transaction, too."""
         seen = {lane: at for lane in lanes if (at := self._seen.furthest.get(lane))}
-        statement = self._sql.heads(lanes, {lane: place for lane, (place, *_) in seen.items()})
-        if self._sql.compound:  # saves a round trip
-            cursor.execute(f"{self._backend.begin}; {statement}")
-            while cursor.nextset():  # on to the last answer
-                pass
-        else:
-            cursor.execute(statement)
+        places = {lane: place for lane, (place, *_) in seen.items()}
+        is_proven = self._whole.proven.issuperset(lanes)
+        statement = self._sql.heads(lanes, places, whole=not is_proven)
+        with self._backend.bounded_wait(cursor):
+            # To begin with it saves a round trip.
+            cursor.execute(f"{self._backend.begin}; {statement}" if begins else statement)
+        while begins and cursor.nextset():  # on to the last answer
+            pass
         rows = {lane: found for lane, *found in cursor.fetchall()}
+        if self._backend.lanes_in_blocks:
+            self._blocks |= {lane: int(found.pop()) for lane, found in rows.items()}
         for lane in lanes:
             if lane not in rows:
                 raise _no_counter(lane)
-        return {lane: self._checked(lane, seen.get(lane, NOWHERE), *rows[lane]) for lane in lanes}
+        return {
+            lane: self._checked(cursor, lane, seen.get(lane, NOWHERE), *rows[lane])
+            for lane in lanes
+        }
 
     def _checked(
-        self, lane: int, seen: Anchor, head: int, event_id: object, recorded_at: object
+        self,
+        cursor: DBAPICursor,
+        lane: int,
+        seen: Anchor,
+        head: int,
+        event_id: object,
+        recorded_at: object,
+        *whole: Any,
     ) -> int:
-        """Return the last position of a lane that is locked, and holds what was seen."""
+        """Return the last position of a lane that is locked, is whole, and holds what was seen."""
+        if whole:
+            self._whole.check(cursor, lane, int(head), whole)
         self._seen.check_lane(lane, int(head), seen, event_id, recorded_at)
         self._written.note_end(lane, int(head))
         return int(head)
@@ -121,13 +155,13 @@ class LaneCounters:
         """
         notes.ends = ends
         if self._sql.compound:
-            notes.commit = f"{self._sql.advance_all(ends)}; COMMIT"
+            notes.commit = f"{advance_all(ends, self._blocks)}; COMMIT"
         elif ends != claimed:
             if len(ends) == 1:
                 ((lane, end),) = ends.items()
                 cursor.execute(self._sql.advance, (end, lane, claimed[lane]))
             else:
-                cursor.execute(self._sql.advance_all(ends))
+                cursor.execute(advance_all(ends, self._blocks))
 
 
 def _no_counter(lane: int) -> StoreCorrupt:

@@ -114,6 +114,7 @@ class LogWriter:
         drafts = request.drafts
         end = base + len(drafts)
         if drafts:
+            self._seen.whole.check_ids(cursor, lane, drafts)
             key = key or self._create(cursor, name, (lane, base + 1), notes)
             previous = self._digest_at(cursor, key, name, version)
             if len(drafts) == 1:
@@ -254,6 +255,7 @@ class LogWriter:
                 raise RebaseFailed(error) from error
             return error  # the outcome of this request alone
         if drafts:
+            self._seen.whole.check_ids(cursor, lane, drafts)
             end = group.ends[lane]
             key = group.keys[name] or self._create(cursor, name, (lane, end + 1), notes)
             group.keys[name] = key

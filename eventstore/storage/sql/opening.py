@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from eventstore.errors import NotAStore, StorageError
 from eventstore.storage import migrations
 from eventstore.storage.sql.backend import translated
-from eventstore.storage.sql.connections import no_fork
+from eventstore.storage.sql.forks import no_fork
 from eventstore.storage.sql.storage import SqlStorage
 from eventstore.storage.urls import shown
 

@@ -56,7 +56,7 @@ class Hints(Protocol):
         """Tell the others soon that something was appended."""
         ...
 
-    def listen(self, heard: Callable[[], object], /) -> AbstractContextManager[None]:
+    def listen(self, heard: Callable[[], object], /) -> AbstractContextManager[Callable[[], bool]]:
         """Call `heard` when others have appended; see `Storage.hints`."""
         ...
 

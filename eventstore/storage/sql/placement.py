@@ -29,7 +29,8 @@ MOVING = "toolledger_moving"
 SCHEMA_LOCK = 0x746F6F6C
 """The advisory lock for schema changes, of this database alone."""
 
-BY_LANE = tuple(table for table in schema.metadata.sorted_tables if "lane" in table.columns)
+_TABLES = schema.metadata_of("postgresql").sorted_tables
+BY_LANE = tuple(table for table in _TABLES if "lane" in table.columns)
 """The tables that are distributed."""
 
 EVERYWHERE = (schema.store.name, VERSION_TABLE)

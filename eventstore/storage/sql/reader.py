@@ -18,6 +18,7 @@ from eventstore.storage.chain import conversation_digest, problems
 from eventstore.storage.interface import StoredPayload
 from eventstore.storage.sql.archiving import MOST_READS, not_recorded, refusal
 from eventstore.storage.sql.check_statements import CheckStatements
+from eventstore.storage.sql.counter_clauses import all_heads
 from eventstore.storage.sql.rows import BEFORE_ALL, anchors_by_lane, check_first, recorded
 from eventstore.storage.sql.transaction_notes import NOWHERE, Anchor
 from eventstore.storage.stored_row import StoredRow
@@ -47,6 +48,7 @@ class LogReader:
         self._keys = log.keys
         self._seen = log.seen
         self._note_seen: Callable[[Sequence[Recorded], Anchor], None] = log.seen.note
+        self._all_heads = all_heads(log.backend, len(log.lanes))
         self._compares = not log.backend.single_connection  # nothing puts memory back
 
     @cached_property
@@ -317,7 +319,7 @@ class LogReader:
     def conversations(self) -> Iterator[tuple[str, int]]:
         """Yield the tenant's conversations with their versions; see `Storage.conversations`."""
         for lane in self.log.lanes:
-            for rows in self.chunks(self._sql.conversations, lane, self.log.tenant):
+            for rows in self.chunks(self._sql.conversations, lane, lane, self.log.tenant):
                 for _, conversation_id, version in rows:
                     yield conversation_id, version
 
@@ -352,7 +354,7 @@ class LogReader:
                     left = iter(names)
                     while some := list(islice(left, self._limits.ids_per_query)):
                         statement = self._sql.versions_of(some)
-                        cursor.execute(statement, (lane, self.log.tenant, *some))
+                        cursor.execute(statement, (lane, lane, self.log.tenant, *some))
                         versions |= dict(cursor.fetchall())
                 if versions:
                     self.wait_until_durable(cursor)
@@ -362,9 +364,8 @@ class LogReader:
 
     def heads(self) -> dict[int, int]:
         """Return the last position of each lane."""
-        return dict(
-            self.connections.rows("SELECT lane, position FROM toolledger_lanes ORDER BY lane")
-        )
+        rows = self.connections.rows(self._all_heads)
+        return {lane: position for lane, position in rows if position is not None}
 
     def anchors_at(self, positions: Mapping[int, int]) -> dict[int, str]:
         """Return the anchor of the event at a position of each lane; see `Storage.anchors_at`."""

@@ -87,6 +87,16 @@ lanes = Table(
     PrimaryKeyConstraint("lane", name="toolledger_lanes_pk"),
 )
 
+lanes_in_blocks = Table(
+    "toolledger_lanes",
+    MetaData(),
+    Column("lane", Integer, autoincrement=False, nullable=False),
+    Column("position", BigInteger, nullable=False),
+    Column("block", BigInteger, nullable=False, server_default="0"),
+    PrimaryKeyConstraint("lane", "block", name="toolledger_lanes_pk"),
+)
+"""The same on PostgreSQL: see `counter_clauses`."""
+
 conversations = Table(
     "toolledger_conversations",
     metadata,
@@ -185,6 +195,17 @@ fingerprints = Table(
     sqlite_with_rowid=False,
 )
 
+
+def metadata_of(dialect: str) -> MetaData:
+    """Return the tables as they are on a kind of database."""
+    if dialect != "postgresql":
+        return metadata
+    of_postgresql = MetaData()
+    for table in metadata.sorted_tables:
+        (lanes_in_blocks if table is lanes else table).to_metadata(of_postgresql)
+    return of_postgresql
+
+
 __all__ = [
     "archives",
     "conversations",
@@ -192,7 +213,9 @@ __all__ = [
     "events",
     "fingerprints",
     "lanes",
+    "lanes_in_blocks",
     "metadata",
+    "metadata_of",
     "seals",
     "store",
     "subjects",

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from eventstore.domain.anchors import anchor, event_id_of
 from eventstore.errors import StoreCorrupt
+from eventstore.storage.sql.half_restores import behind
 from eventstore.storage.sql.rows import anchors_by_lane
 from eventstore.storage.sql.store_row import read_store
 from eventstore.storage.sql.transaction_notes import NOWHERE
@@ -32,8 +33,9 @@ if TYPE_CHECKING:
     from eventstore.domain.events import Recorded
     from eventstore.storage.sql.connections import Connections
     from eventstore.storage.sql.conversation_keys import ConversationKeys
+    from eventstore.storage.sql.half_restores import Wholeness
     from eventstore.storage.sql.statements import Statements
-    from eventstore.storage.sql.transaction_notes import Anchor, Written
+    from eventstore.storage.sql.transaction_notes import Anchor
 
 
 class Missing(NamedTuple):
@@ -72,19 +74,19 @@ class SeenAnchors:
         connections: Connections,
         sql: Statements,
         keys: ConversationKeys,
-        written: Written,
         accepted: frozenset[str],
+        whole: Wholeness,
     ) -> None:
         self._connections = connections
         self._sql = sql
         self._keys = keys
-        self._written = written
         self._accepted = accepted
+        self.whole = whole
         self.furthest: dict[int, Anchor] = {}
         self.refusal = ""
         """Why nothing is written, until the loss is accepted."""
-        self.proven_on = 0
-        """The connection for writing, by its number, on which everything was in its place."""
+        self.losses = 0
+        """How many were noticed: after each, nothing holds that is known of own writes."""
         self.timeline = 0
         """See `Storage.timeline`."""
 
@@ -110,7 +112,6 @@ class SeenAnchors:
         missing = self._missing(cursor, self.furthest)
         if missing is not None:
             self._refuse(missing.lane, str(missing))
-        self.proven_on = self._connections.opened
 
     def check_lane(
         self, lane: int, end: int, seen: Anchor, event_id: object, recorded_at: object
@@ -122,11 +123,11 @@ class SeenAnchors:
         """
         if self.refusal:  # then nothing may be known of the lane any more
             raise StoreCorrupt(self.refusal)
-        self.check_end(lane, end, seen[0])
-        if seen is NOWHERE:
-            return
         there = () if recorded_at is None else ((lane, event_id, recorded_at),)
-        missing = first_missing({lane: seen}, anchors_by_lane(there))
+        missing = None if seen is NOWHERE else first_missing({lane: seen}, anchors_by_lane(there))
+        if missing is None and end < seen[0]:
+            raise behind(lane, end, seen[0])
+        self.check_end(lane, end, seen[0])
         if missing is not None:
             self._refuse(lane, str(missing))
 
@@ -195,6 +196,7 @@ class SeenAnchors:
             "will be until the loss is accepted: see what was lost, then run "
             "`toolledger accept-loss`"
         )
+        self.losses += 1
         # Only now: an append under way looks at the refusal after it looked at what was seen.
         self.furthest.pop(lane, None)
         self.forget()
@@ -202,6 +204,7 @@ class SeenAnchors:
     def forget(self) -> None:
         """Trust nothing that is remembered of the log: it was put back to an older state."""
         self._keys.forget()
+        self.whole.forget()
         self.timeline += 1
 
     def check_accepted(self) -> None:
@@ -210,13 +213,15 @@ class SeenAnchors:
         Raises:
             StoreCorrupt: it is not.
         """
-        if not self.refusal:
+        refusal = self.refusal
+        if not refusal:
             return
-        with self._connections.lock:
-            accepted = read_store(self._connections).accepted
-            if accepted <= self._accepted:
-                raise StoreCorrupt(self.refusal)
-            self._written.forget()
-            self._keys.forget()
-            self.furthest.clear()
-            self._accepted, self.refusal = accepted, ""
+        accepted = read_store(self._connections).accepted
+        if accepted <= self._accepted:
+            raise StoreCorrupt(refusal)
+        self._keys.forget()
+        self.whole.forget()
+        self.furthest.clear()
+        self._accepted = accepted
+        if self.refusal is refusal:  # no other loss was noticed meanwhile
+            self.refusal = ""

@@ -27,11 +27,12 @@ from sqlalchemy import (
 from eventstore.storage.sql import schema as tables
 
 if TYPE_CHECKING:
+    from sqlalchemy import Table
     from sqlalchemy.sql.expression import ClauseElement
 
 Rows: TypeAlias = "Select[*tuple[Any, ...]]"
 
-_e, _l = tables.events.c, tables.lanes.c
+_e = tables.events.c
 
 SEEN = ("lane", "place", "event", "time")
 """The parameters for the event: a lane, and an `Anchor` of it."""
@@ -47,21 +48,23 @@ def page(rows: Rows) -> Rows:
     return rows.limit(bindparam("most")).offset(FIRST_ROW)
 
 
-def anchor_columns() -> tuple[ColumnElement[Any], ...]:
+def anchor_columns(lanes: Table) -> tuple[ColumnElement[Any], ...]:
     """Return the id of the event at a place of a lane, and when it was recorded.
 
-    These are read beside the lane's row: a join would lock the event, too.
+    These are read beside the lane's row: a join would lock the event, too. The lane `at` is named
+    here, too, so that one node has all that is read.
     """
-    at = _e.lane == _l.lane, _e.position == bindparam("place")
+    place = _e.lane == bindparam("at"), _e.position == bindparam("place")
     return tuple(
-        select(column).where(*at).correlate(tables.lanes).scalar_subquery()
+        select(column).where(*place).correlate(lanes).scalar_subquery()
         for column in (_e.event_id, _e.recorded_at)
     )
 
 
 def holds_anchor() -> ColumnElement[bool]:
     """Return whether an event is at its place of a lane."""
-    there = select(_ONE).select_from(tables.events).where(_e.lane == _l.lane, _is_seen(_e))
+    at_its_place = _e.lane == tables.lanes.c.lane, _is_seen(_e)
+    there = select(_ONE).select_from(tables.events).where(*at_its_place)
     return exists(there.correlate(tables.lanes))
 
 

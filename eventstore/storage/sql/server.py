@@ -27,7 +27,8 @@ from eventstore.errors import (
 )
 from eventstore.storage import migrations
 from eventstore.storage.sql.backend import Backend, translated
-from eventstore.storage.sql.connections import no_fork, reconnecting
+from eventstore.storage.sql.connections import reconnecting
+from eventstore.storage.sql.forks import no_fork
 from eventstore.storage.sql.pool import IdlePool
 from eventstore.storage.sql.schema import MAX_ID_CHARACTERS, MAX_TENANT_CHARACTERS
 from eventstore.storage.sql.storage import SqlStorage
@@ -36,6 +37,9 @@ from eventstore.storage.urls import check_options, shown_address
 
 if TYPE_CHECKING:
     from sqlalchemy.pool import ConnectionPoolEntry
+
+PROGRAM = "toolledger"
+"""What a connection is called at its server, where the URL does not say."""
 
 CONNECT_SECONDS = 10
 """How long a server has to answer a new connection."""

@@ -23,7 +23,7 @@ from sqlalchemy import (
     update,
 )
 
-from eventstore.storage.sql import redaction_clauses
+from eventstore.storage.sql import counter_clauses, redaction_clauses
 from eventstore.storage.sql import schema as tables
 from eventstore.storage.sql.seen_clauses import (
     FIRST_ROW,
@@ -80,19 +80,29 @@ class Statements:
             of_page = *parameters, "most"
             return text(page(rows), *of_page), text(beside, *SEEN, *of_page)
 
-        columns = _event_columns(backend)
+        columns, counters = _event_columns(backend), counter_clauses.counters(backend)
         self.compound = backend.compound_statements
         self.seen_rows = seen_rows_marked if backend.sorts_joins else seen_rows_joined
         """Takes the rows of a page that was read beside an event; see `seen_clauses`."""
         self.null = backend.null
-        self._lock = " FOR UPDATE" if backend.row_locks else ""
+        self._kind = type(backend)
         self._mark = "?" if dialect.paramstyle == "qmark" else "%s"
         self.advance = text(_advance(), "to", "at", "last")
         self.advance_known = text(
             _advance().where(holds_anchor()), "to", "at", "last", "place", "event", "time"
         )
         self.head = text(_head(backend), "at")
-        self.head_known = text(_head(backend, *anchor_columns()), "place", "place", "at")
+        anchored = "at", "place", "at", "place", "at"
+        self.head_known = text(_head(backend, *anchor_columns(counters)), *anchored)
+        self._whole = whole_columns(backend)
+        whole: ColumnElement[Any] = literal_column(
+            self._whole.format(lane=f"{tables.lanes.name}.lane")
+        )
+        beside = *anchor_columns(counters), whole
+        self.head_whole = text(_head(backend, *beside), *anchored)
+        at = counters.c.lane == bindparam("at")
+        found = select(counters.c.position, whole).where(at)
+        self.whole = text(counter_clauses.newest(backend, found), "at")
         self.find = text(_find(), "at", "tenant", "id")
         self.create = text(insert(tables.conversations), *tables.conversations.c.keys())
         self.insert = text(insert_event(backend.null, bindparam), *tables.events.c.keys())
@@ -113,28 +123,21 @@ class Statements:
         self.feed, self.feed_known = paged(lane, _e.position, "at", "after")
         self.fingerprint = text(_fingerprint(), "at", "digest")
         self.known = text(_known(), "at", "key", "id")
-        self.conversations = text(page(_conversations()), "at", "tenant", "after", "most")
+        self.conversations = text(page(_conversations()), "at", "at", "tenant", "after", "most")
         self.insert_store = text(insert(tables.store), *tables.store.c.keys())
 
     def mark(self, statement: str) -> str:
         """Return a statement, written with `?`, with the driver's own marks for parameters."""
         return statement.replace("?", self._mark)
 
-    def heads(self, of: Iterable[int], places: Mapping[int, int]) -> str:
+    def heads(self, of: Iterable[int], places: Mapping[int, int], *, whole: bool) -> str:
         """Return the statement for the positions of some lanes, locked one after the other.
 
-        With each comes the id of the event at its place among `places`, and when it was recorded.
+        With each comes the id of the event at its place among `places`, and when it was recorded;
+        and what tells that it is whole, where that is asked.
         """
-        numbers = ", ".join(map(str, of))
-        cases = " ".join(f"WHEN {lane} THEN {place}" for lane, place in places.items())
-        at = (
-            "FROM toolledger_events e WHERE e.lane = l.lane "
-            f"AND e.position = CASE l.lane {cases} END"
-        )
-        anchor = f"(SELECT event_id {at}), (SELECT recorded_at {at})" if places else "NULL, NULL"
-        return (
-            f"SELECT lane, position, {anchor} FROM toolledger_lanes l "
-            f"WHERE lane IN ({numbers}) ORDER BY lane{self._lock}"
+        return counter_clauses.locked_heads(
+            self._kind, of, places, f", {self._whole}" if whole else ""
         )
 
     def anchors_at(self, places: int) -> str:
@@ -168,14 +171,12 @@ class Statements:
         lanes: dict[int, list[int]] = {}
         for lane, key in keys:
             lanes.setdefault(lane, []).append(key)
-        wanted = " OR ".join(
-            f"lane = {lane} AND conversation IN ({', '.join(map(str, some))})"
-            for lane, some in lanes.items()
-        )
-        return (
+        return " UNION ALL ".join(
             "SELECT lane, conversation, (SELECT MAX(version) FROM toolledger_events e "
-            "WHERE e.lane = c.lane AND e.conversation = c.conversation) "
-            f"FROM toolledger_conversations c WHERE {wanted}"
+            f"WHERE e.lane = {lane} AND e.conversation = c.conversation) "
+            f"FROM toolledger_conversations c WHERE lane = {lane} "
+            f"AND conversation IN ({', '.join(map(str, some))})"
+            for lane, some in lanes.items()
         )
 
     def versions_of(self, conversation_ids: Collection[str]) -> str:
@@ -183,17 +184,9 @@ class Statements:
         marks = ", ".join(self._mark for _ in conversation_ids)
         return (
             "SELECT conversation_id, (SELECT MAX(version) FROM toolledger_events e "
-            "WHERE e.lane = c.lane AND e.conversation = c.conversation) "
+            f"WHERE e.lane = {self._mark} AND e.conversation = c.conversation) "
             f"FROM toolledger_conversations c WHERE lane = {self._mark} "
             f"AND tenant = {self._mark} AND conversation_id IN ({marks})"
-        )
-
-    def advance_all(self, to: Mapping[int, int]) -> str:
-        """Return the statement that moves some lanes, which are locked, to new positions."""
-        cases = " ".join(f"WHEN {lane} THEN {position}" for lane, position in to.items())
-        return (
-            f"UPDATE toolledger_lanes SET position = CASE lane {cases} END "
-            f"WHERE lane IN ({', '.join(map(str, to))})"
         )
 
 
@@ -208,9 +201,6 @@ class HostStatements:
     )
     lock = update(tables.lanes).where(_l.lane == bindparam("at")).values(position=_l.position)
     """The first write, which locks a database that has no row locks."""
-    advance = (
-        update(tables.lanes).where(_l.lane == bindparam("at")).values(position=bindparam("to"))
-    )
     known = select(_i.event_id, _i.version).where(
         _i.lane == bindparam("at"),
         _i.conversation == bindparam("key"),
@@ -226,16 +216,23 @@ class HostStatements:
     )
 
     def __init__(self, backend: Backend) -> None:
+        lanes = counter_clauses.counters(backend)
         conversation = and_(
-            _c.lane == _l.lane,
+            _c.lane == lanes.c.lane,
             _c.tenant == bindparam("tenant"),
             _c.conversation_id == bindparam("id"),
         )
-        self.find = (
-            select(_l.position, _c.conversation, *anchor_columns())
+        found = (
+            select(lanes.c.position, _c.conversation, *anchor_columns(lanes))
             .outerjoin(tables.conversations, conversation)
-            .where(_l.lane == bindparam("at"))
+            .where(lanes.c.lane == bindparam("at"))
         )
+        self.find = counter_clauses.newest(backend, found)
+        whole: ColumnElement[Any] = literal_column(
+            whole_columns(backend).format(lane=f"{tables.lanes.name}.lane")
+        )
+        self.find_whole = self.find.add_columns(whole)
+        self.advance = counter_clauses.advance(backend)
         self.head = _head(backend)
         self.archived = _archived(backend)
         self.conversation = conversation_rows(_event_columns(backend)).limit(
@@ -298,8 +295,28 @@ def _payloads(backend: Backend) -> Rows:
 
 
 def _head(backend: Backend, *beside: ColumnElement[Any]) -> Rows:
-    head = select(_l.position, *beside).where(_l.lane == bindparam("at"))
-    return head.with_for_update() if backend.row_locks else head
+    lanes = counter_clauses.counters(backend)
+    head = select(lanes.c.position, *beside).where(lanes.c.lane == bindparam("at"))
+    return counter_clauses.newest(backend, head, locked=True)
+
+
+def whole_columns(backend: Backend) -> str:
+    """Return what tells that a lane is whole, as columns beside its row; `{lane}` is which one.
+
+    Where its last event is; whether it has conversations, and given ids; and whether the index of
+    fingerprints has rows, or the first events need none. See `half_restores`.
+    """
+    plus = " + 0" if backend.position_is_rowid else ""  # see `lane_rows`
+    events = f"FROM toolledger_events e WHERE e.lane{plus} = {{lane}}"
+    listed, given, marked = (
+        f"EXISTS (SELECT 1 FROM toolledger_{name} b WHERE b.lane = {{lane}})"
+        for name in ("conversations", "event_ids", "fingerprints")
+    )
+    needed = f"EXISTS (SELECT 1 {events} AND e.position <= 100 AND e.fingerprint IS NOT NULL)"
+    return (
+        f"(SELECT e.position {events} ORDER BY e.position DESC LIMIT 1), {listed}, {given}, "
+        f"CASE WHEN {marked} THEN 1 WHEN {needed} THEN 0 ELSE 1 END"
+    )
 
 
 def _find() -> Rows:
@@ -387,7 +404,7 @@ def _known() -> Rows:
 def _conversations() -> Rows:
     last_version = (
         select(func.max(_e.version))
-        .where(_e.lane == _c.lane, _e.conversation == _c.conversation)
+        .where(_e.lane == bindparam("at"), _e.conversation == _c.conversation)
         .scalar_subquery()
     )
     return (

@@ -1,13 +1,36 @@
-"""Engines for tables that stand beside the log, with SQLAlchemy's own transactions."""
+"""Engines for tables that stand beside the log, with SQLAlchemy's own transactions.
+
+Safe over a fork, as the log is (`forks`):
+
+1. A fork waits for the transactions of other threads, and no thread begins one meanwhile. Then the
+   connections are closed. On a server it waits for a moment only, and what is still in use is
+   carried over: the child never touches it.
+2. A file's connections are not carried over, except those that the forking thread itself uses:
+   SQLite in the child would believe in locks that only the parent has.
+3. A transaction that was open at the fork is the parent's. In the child it refuses to go on, and
+   its end does nothing.
+4. A database in memory is copied by the fork, and nothing is done.
+"""
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from os import getpid
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+
+from sqlalchemy import event
+from sqlalchemy.pool import NullPool, QueuePool
+
+from eventstore.errors import StorageError
+from eventstore.storage.sql.forks import FORK_WAIT_SECONDS, leave, register
+from eventstore.storage.sql.pool import IdlePool
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
+    from sqlalchemy.pool import ConnectionPoolEntry, PoolProxiedConnection
 
 
 _ROLLED_BACK = (1020, 1205, 1213)
@@ -35,8 +58,32 @@ def _isolate(connection: Connection, level: str) -> None:
     connection.exec_driver_sql(f"SET TRANSACTION ISOLATION LEVEL {level}")
 
 
+class _InUse(NamedTuple):
+    """A connection that is in use, and by which thread."""
+
+    thread: int
+    connection: PoolProxiedConnection
+
+
+class _LeftToParent:
+    """What a forked child has in place of a driver's connection that its parent uses."""
+
+    def rollback(self) -> None:
+        """Do nothing: the transaction is the parent's."""
+
+    close = rollback
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise StorageError(
+            "the process was forked in the middle of a transaction, which its parent has: nothing "
+            "was written here, begin again"
+        )
+
+
 class TableEngine:
     """A database for tables beside the log; this one suits every database server."""
+
+    fork_rank = 0
 
     def __init__(
         self,
@@ -44,6 +91,7 @@ class TableEngine:
         is_transient: Callable[[BaseException], bool] = was_rolled_back,
         is_connection_lost: Callable[[BaseException], bool] = lambda _: False,
         explain: Callable[[BaseException], BaseException] = lambda error: error,
+        fork_wait: float = FORK_WAIT_SECONDS,
     ) -> None:
         self.engine = engine
         self.is_transient = is_transient
@@ -53,22 +101,89 @@ class TableEngine:
         self.explain = explain
         """Returns the library's error for a driver's that is about the database, not about what is
         written: a full disk, for example. Otherwise the same error."""
+        self._fork_wait = fork_wait
+        self._in_memory = not isinstance(engine.pool, IdlePool | NullPool | QueuePool)
+        self._begin_anew()
+        event.listen(engine, "checkout", self._checked_out)
+        event.listen(engine, "checkin", self._checked_in)
+        register(self)
+
+    def _begin_anew(self) -> None:
+        self._pid = getpid()
+        self._gate = threading.RLock()
+        """Its holder takes a connection; during a fork no one does."""
+        self._is_gate_held = False
+        self._in_use: dict[ConnectionPoolEntry, _InUse] = {}
+
+    def _checked_out(
+        self, _: object, entry: ConnectionPoolEntry, connection: PoolProxiedConnection
+    ) -> None:
+        self._in_use[entry] = _InUse(threading.get_ident(), connection)
+
+    def _checked_in(self, _: object, entry: ConnectionPoolEntry) -> None:
+        self._in_use.pop(entry, None)
+
+    def connect(self) -> Connection:
+        """Return a connection, with no transaction open: to be closed in the end."""
+        if self._pid != getpid():  # forked without Python's hooks
+            self.after_fork_in_child()
+        if self._is_used_by(threading.get_ident()):  # the fork waits for it
+            return self.engine.connect()
+        with self._gate:
+            return self.engine.connect()
+
+    def _is_used_by(self, thread: int) -> bool:
+        return any(used.thread == thread for used in list(self._in_use.values()))
 
     @contextmanager
     def reading(self) -> Generator[Connection]:
         """Give a connection that reads everything as it was at one moment."""
-        with self.engine.connect() as connection:
+        with self.connect() as connection:
             _isolate(connection, "REPEATABLE READ")
             yield connection
 
     @contextmanager
     def writing(self) -> Generator[Connection]:
         """Give a connection whose transaction is committed at the end, whole or not at all."""
-        with self.engine.connect() as connection:
+        with self.connect() as connection:
             _isolate(connection, "READ COMMITTED")
             yield connection
             connection.commit()
 
     def close(self) -> None:
-        """Give up the connections."""
-        self.engine.dispose()
+        """Give up the connections, which in a forked child are its own."""
+        if self._pid == getpid():
+            self.engine.dispose()
+
+    def before_fork(self) -> None:
+        """Wait for other threads' transactions, and close the connections if none is left."""
+        deadline = time.monotonic() + self._fork_wait
+        self._is_gate_held = self._gate.acquire(timeout=self._fork_wait)
+        if not self._is_gate_held:
+            return
+        own = threading.get_ident()
+        while any(used.thread != own for used in list(self._in_use.values())):
+            if time.monotonic() >= deadline:
+                break
+            time.sleep(0.001)
+        if not self._in_use and not self._in_memory:
+            self.engine.dispose()
+
+    def after_fork_in_parent(self) -> None:
+        """Go on."""
+        if self._is_gate_held:
+            self._is_gate_held = False
+            self._gate.release()
+
+    def after_fork_in_child(self) -> None:
+        """Leave the connections to the parent, and open others when they are needed."""
+        in_use = dict(self._in_use)
+        self._begin_anew()
+        if self._in_memory:
+            return
+        left: Any = _LeftToParent()
+        leave(self.engine.pool)
+        for entry, used in in_use.items():
+            leave(entry.dbapi_connection, used.connection.dbapi_connection)
+            entry.dbapi_connection = used.connection.dbapi_connection = left
+        self.engine.dispose(close=False)

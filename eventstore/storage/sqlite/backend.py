@@ -36,7 +36,7 @@ from sqlalchemy.pool import StaticPool
 from eventstore.errors import NotAStore, StorageError, StoreClosed
 from eventstore.storage import migrations
 from eventstore.storage.sql.backend import Backend, translated
-from eventstore.storage.sql.connections import no_fork
+from eventstore.storage.sql.forks import no_fork
 from eventstore.storage.sql.opening import migrate_in_transaction
 from eventstore.storage.sql.parts import COPIES_REMAIN, Parts
 from eventstore.storage.sql.pool import IdlePool
@@ -44,7 +44,7 @@ from eventstore.storage.sql.reader import LogReader
 from eventstore.storage.sql.storage import SqlStorage
 from eventstore.storage.sqlite.archiving import exclusive, file_permissions
 from eventstore.storage.sqlite.copying import SqliteConnection, backup
-from eventstore.storage.sqlite.driver import driver, loses_rows
+from eventstore.storage.sqlite.driver import LIMIT_WAL, driver, loses_rows
 from eventstore.storage.sqlite.errors import STUMBLED, driver_error, system_error
 from eventstore.storage.sqlite.files import (
     StoreFile,
@@ -226,6 +226,7 @@ class Sqlite(Backend):
         cursor = connection.cursor()
         cursor.execute(f"PRAGMA synchronous={_SYNCHRONOUS[self.durability]}")
         cursor.execute("PRAGMA mmap_size=0")
+        cursor.execute(LIMIT_WAL)
         cursor.execute("PRAGMA foreign_keys=ON")
         if self.read_only:
             cursor.execute("PRAGMA query_only=ON")
@@ -345,8 +346,10 @@ class Sqlite(Backend):
             if text != "ok":
                 yield f"SQLite: {text}"
 
-    def driver_problems(self) -> Iterator[str]:
-        """Report a SQLite that can lose committed rows."""
+    def remarks(self) -> Iterator[str]:
+        """Yield that SQLite can lose committed rows, and that the -wal is large."""
+        if self._file is not None:
+            yield from self._file.large_wal()
         if loses_rows(driver().sqlite_version_info):
             yield (
                 f"SQLite {driver().sqlite_version} can lose committed rows when several processes "

@@ -6,6 +6,12 @@ import sqlite3
 from functools import cache
 from types import ModuleType
 
+MOST_WAL_BYTES = 2**24
+"""What is left of a -wal when it is begun anew: it grows while a reader stays in a transaction."""
+
+LIMIT_WAL = f"PRAGMA journal_size_limit={MOST_WAL_BYTES}"
+"""Gives the rest back to the disk; it asks for no checkpoint. Each connection sets its own."""
+
 
 @cache
 def driver() -> ModuleType:

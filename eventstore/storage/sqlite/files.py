@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from stat import S_ISDIR
@@ -14,6 +14,7 @@ from urllib.parse import unquote
 from weakref import WeakSet
 
 from eventstore.errors import NotAStore, StorageError, StoreCorrupt
+from eventstore.storage.sqlite.driver import MOST_WAL_BYTES
 from eventstore.storage.sqlite.wal_index import (
     INDEX_BYTES,
     WAL_HEADER_BYTES,
@@ -358,6 +359,19 @@ class StoreFile:
                 "Restore it from a copy, or move it away (and its -wal file) to start a new store"
             )
         return True
+
+    def large_wal(self) -> Iterator[str]:
+        """Yield that the -wal is larger than the file, and than it stays by itself."""
+        wal = self.path.with_name(f"{self.path.name}-wal")
+        found, beside = _status(self.path), _status(wal)
+        if found is None or beside is None:
+            return
+        if beside.st_size > max(found.st_size, MOST_WAL_BYTES):
+            yield (
+                f"{wal} has {beside.st_size:,} bytes, more than the file ({found.st_size:,}): a "
+                "program that reads has been in one transaction for long (a shell, a backup), or "
+                "nothing was written since; after it ends, and appends go on, it becomes smaller"
+            )
 
     def is_read_only(self) -> bool:
         """Return whether the file is there, and it or its folder cannot be written to."""

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import create_engine, event
 from sqlalchemy.pool import StaticPool
 
+from eventstore.storage.sql.forks import FORK_WAIT_SECONDS
 from eventstore.storage.sql.table_engine import TableEngine
-from eventstore.storage.sqlite.driver import driver
+from eventstore.storage.sqlite.driver import LIMIT_WAL, driver
 from eventstore.storage.sqlite.files import path_of
 
 if TYPE_CHECKING:
@@ -32,20 +33,22 @@ class SqliteTableEngine(TableEngine):
         options["connect_args"] = {"timeout": busy_timeout, "check_same_thread": False}
         if path_of(url) is None:
             options["poolclass"] = StaticPool
-        super().__init__(create_engine(url, **options), is_transient, explain=explain)
+        engine = create_engine(url, **options)
+        patience = max(busy_timeout, FORK_WAIT_SECONDS)
+        super().__init__(engine, is_transient, explain=explain, fork_wait=patience)
         event.listen(self.engine, "connect", _prepare)
 
     @contextmanager
     def reading(self) -> Generator[Connection]:
         """Give a connection that reads everything as it was at one moment."""
-        with self.engine.connect() as connection:
+        with self.connect() as connection:
             connection.exec_driver_sql("BEGIN")
             yield connection
 
     @contextmanager
     def writing(self) -> Generator[Connection]:
         """Give a connection whose transaction is committed at the end, whole or not at all."""
-        with self.engine.connect() as connection:
+        with self.connect() as connection:
             connection.exec_driver_sql("BEGIN IMMEDIATE")
             yield connection
             connection.commit()
@@ -55,6 +58,7 @@ def _prepare(connection: Any, _: object) -> None:
     connection.isolation_level = None
     cursor = connection.cursor()
     cursor.execute("PRAGMA mmap_size=0")
+    cursor.execute(LIMIT_WAL)
     cursor.execute("PRAGMA journal_mode=WAL")
     cursor.execute("PRAGMA synchronous=NORMAL")  # what a power cut takes is projected again
     cursor.close()

@@ -212,4 +212,4 @@ def _counts(store: EventStore) -> tuple[int, int]:
 def _notes(url: str) -> list[str]:
     from eventstore.engines import backend_for  # loads SQLAlchemy
 
-    return list(backend_for(url).driver_problems())
+    return list(backend_for(url).remarks())

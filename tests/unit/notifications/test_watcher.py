@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from eventstore import AsyncEventStore, EventStore, StorageError, Tool
+from eventstore.notifications import watcher as watching
 from eventstore.notifications.local import LocalNotifier
 from eventstore.notifications.watcher import MIN_POLL_SECONDS, Watcher
 from eventstore.session import SessionSettings
@@ -306,6 +307,7 @@ class Hinting:
         self.storage = storage
         self.polls: list[float] = []
         self.hint: Callable[[], None] | None = None
+        self.hears = False
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.storage, name)
@@ -320,10 +322,10 @@ class Hinting:
         return len(self.polls) > polls
 
     @contextmanager
-    def hints(self, hint: Callable[[], None]) -> Iterator[None]:
+    def hints(self, hint: Callable[[], None]) -> Iterator[Callable[[], bool]]:
         """Keep the function to call."""
         self.hint = hint
-        yield
+        yield lambda: self.hears
 
 
 def test_a_hint_brings_the_next_poll_forward(store: EventStore) -> None:
@@ -346,6 +348,49 @@ def test_a_hint_brings_the_next_poll_forward(store: EventStore) -> None:
     pauses = [later - earlier for earlier, later in pairwise(storage.polls)]
     assert min(pauses) >= MIN_POLL_SECONDS
     until(lambda: pollers() <= before)
+
+
+def test_polls_are_rare_while_hints_come_from_every_process(
+    store: EventStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A new waiter has a poll of its own; all have theirs again when hints end."""
+    monkeypatch.setattr(watching, "HEARING_POLL_SECONDS", NEVER)
+    storage = Hinting(store.session.storage)
+    storage.hears = True
+    watcher = Watcher(storage, LocalNotifier(), idle_timeout=0.001)  # type: ignore[arg-type]
+    source = StoreSource(store.session, None)
+    following = Subscription(store.session, source, None, None, 0.001)
+    with watcher.joined(following, lambda: None) as waiter:
+        for polls in range(3):
+            watcher.expect(waiter)
+            until(partial(storage.is_polled_after, polls))
+            until(partial(passed, storage.polls[-1] + 0.05))
+            assert len(storage.polls) == polls + 1
+        storage.hears = False
+        until(partial(storage.is_polled_after, 9))
+
+
+def passed(moment: float) -> bool:
+    """Return whether a monotonic time is over."""
+    return time.monotonic() > moment
+
+
+def test_a_stop_is_seen_while_polls_are_rare(
+    store: EventStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next poll, which is due in an hour, is made now."""
+    monkeypatch.setattr(watching, "HEARING_POLL_SECONDS", NEVER)
+    storage = Hinting(store.session.storage)
+    storage.hears = True
+    watcher = Watcher(storage, LocalNotifier())  # type: ignore[arg-type]
+    source = StoreSource(store.session, None)
+    stop, woken = threading.Event(), threading.Event()
+    following = Subscription(store.session, source, stop, None, 0.001)
+    with watcher.joined(following, woken.set) as waiter:
+        watcher.expect(waiter)
+        until(partial(storage.is_polled_after, 0))
+        stop.set()
+        assert woken.wait(60)
 
 
 def test_a_forked_child_has_its_own_polling_thread(store: EventStore) -> None:

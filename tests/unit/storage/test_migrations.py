@@ -271,16 +271,16 @@ def test_an_old_log_goes_up_and_back_again(path: Path) -> None:
     url = f"sqlite:///{path}"
     assert move(url, progress=lambda done, total: reported.append((done, total))) == (
         "0001",
-        "0003",
+        "0004",
     )
     assert reported[-1] == (len(before), len(before))
     with EventStore.open(url) as store:
         assert list(store.verify()) == []
         events = list(store.read())
         store.conversation("new").append(message())
-    assert move(url, "0001") == ("0003", "0001")
+    assert move(url, "0001") == ("0004", "0001")
     assert digests(path, "digest")[:-1] == before
-    assert move(url) == ("0001", "0003")
+    assert move(url) == ("0001", "0004")
     with EventStore.open(url) as store:
         assert list(store.verify()) == []
         assert list(store.read())[:-1] == events
@@ -344,7 +344,7 @@ def test_an_older_version_continues_beside_the_newest(path: Path) -> None:
     move(url, "0002")
     with closing(driver().connect(str(path))) as older:
         ((before, key),) = older.execute("SELECT chain, conversation FROM toolledger_events")
-        assert move(url) == ("0002", "0003")
+        assert move(url) == ("0002", "0004")
         draft = Draft(b"i" * 16, 7, "message", 1, encode(message("b")))
         with older:
             older.execute(
@@ -376,7 +376,7 @@ def test_a_migration_that_is_killed_leaves_the_old_log(path: Path, to: str | Non
             found = connection.execute("SELECT version_num FROM toolledger_version").fetchone()[0]
             columns = connection.execute("PRAGMA table_info(toolledger_events)").fetchall()
         names = {row[1] for row in columns}
-        assert {"chain", "salt"} & names == ({"chain", "salt"} if found == "0003" else set())
+        assert {"chain", "salt"} & names == ({"chain", "salt"} if found >= "0003" else set())
         with EventStore.open(url) as store:
             assert list(store.verify()) == []
 

@@ -12,6 +12,7 @@ import pymysql
 import pytest
 from sqlalchemy import make_url
 from sqlalchemy.exc import DBAPIError
+from support import servers
 
 from eventstore.domain.events import UnknownEvent
 from eventstore.errors import (
@@ -208,6 +209,33 @@ def test_a_mysql_that_answers_commits_too_early_gives_a_warning(
             "SET GLOBAL innodb_flush_log_at_trx_commit = 1", f"SET GLOBAL sync_binlog = {default}"
         )
     opened(url)
+
+
+class StatementsLogged(servers.MariaDB):
+    """MariaDB with a binary log of statements."""
+
+    def command(self) -> list[str]:
+        """Return the command with the settings that nobody can change while it runs."""
+        return [*super().command(), "--log-bin", "--sync-binlog=1", "--binlog-format=STATEMENT"]
+
+
+def test_a_binary_log_of_statements_is_refused_when_the_store_is_opened(
+    own_server: Callable[..., Server], opened: Open
+) -> None:
+    """The server would refuse each append (its error 1665), which names the same remedy."""
+    server = own_server(StatementsLogged)
+    url, remedy = server.database(), "nothing was written; set the server's binlog_format to MIXED"
+    with pytest.raises(StorageError, match=f"binlog_format is STATEMENT, which takes.*{remedy}"):
+        opened(url)
+    server.execute("SET GLOBAL binlog_format = MIXED")
+    storage = opened(url)
+    append(storage, "chat", message())
+    server.execute("SET GLOBAL binlog_format = STATEMENT")
+    other = backend_for(url).storage("")  # without a look at the settings
+    with pytest.raises(StorageError, match=f"BINLOG_FORMAT = STATEMENT.*: {remedy}"):
+        append(other, "chat", message(), version=1)
+    other.close()
+    assert len(list(storage.feed({}))) == 1
 
 
 @pytest.mark.alone

@@ -2,76 +2,29 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import psycopg
 import pytest
 from sqlalchemy import make_url
 from support.server_room import own_servers
-from support.servers import PostgreSQL
+from support.standbys import PATIENCE_SECONDS, WAITING, Primary
 
 from eventstore import EventStore, OutcomeUnknown, StorageError
 from eventstore.testing import message, run_concurrently
 from projections import Projector
 
+if TYPE_CHECKING:
+    from support.servers import PostgreSQL
+
 pytestmark = [pytest.mark.slow, pytest.mark.server]
-
-PATIENCE_SECONDS = 60.0
-WAITING = "SELECT pid FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
-
-
-class Primary(PostgreSQL):
-    """A PostgreSQL that standbys may follow."""
-
-    def command(self) -> list[str]:
-        """Return the command of a server that sends its log."""
-        return [*super().command(), "-c", "wal_level=replica", "-c", "max_wal_senders=4"]
-
-    def await_standbys(self, names: str) -> None:
-        """Let commits wait for standbys of these names; for none where it is empty."""
-        self.execute(
-            f"ALTER SYSTEM SET synchronous_standby_names = '{names}'", "SELECT pg_reload_conf()"
-        )
-        expected = [(names,)]
-        self.until(lambda: self.execute("SHOW synchronous_standby_names") == expected)
-        if names:
-            self.until(self.commits_wait)
-
-    def commits_wait(self) -> bool:
-        """Return whether a commit waits: it does once the checkpointer has the setting, too."""
-        probe = "SELECT pg_logical_emit_message(true, 'probe', '')"
-        commit = threading.Thread(target=self.execute, args=(probe,))
-        commit.start()
-        while commit.is_alive():
-            if self.execute(WAITING):
-                self.cancel_waiting()
-                commit.join()
-                return True
-        return False
-
-    def cancel_waiting(self) -> None:
-        """Cancel each commit that waits for a standby."""
-        for (process,) in self.execute(WAITING):
-            self.execute(f"SELECT pg_cancel_backend({process})")
-
-    def until(self, condition: Callable[[], object]) -> None:
-        """Wait until the condition holds."""
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while not condition():
-            assert time.monotonic() < deadline
-            threading.Event().wait(0.02)
-
-    def follow(self, folder: Path) -> subprocess.Popen[bytes]:
-        """Start a standby that writes the log to a folder, and says when it is on disk."""
-        address = f"host=127.0.0.1 port={self.address.port} user=tester application_name=standby"
-        folder.mkdir()
-        command = [self.tools / "pg_receivewal", "-D", folder, "--synchronous", "-d", address]
-        return subprocess.Popen([*map(str, command), "--no-loop"])
 
 
 @pytest.fixture(scope="module")
@@ -351,3 +304,80 @@ def test_full_durability_waits_for_the_standbys_disk(postgresql: PostgreSQL, wea
         with EventStore.open(url) as store:
             storage: Any = store.session.storage
             assert storage.connections.rows("SHOW synchronous_commit") == [(expected,)]
+
+
+LIMITS = ("statement_timeout", "transaction_timeout", "lock_timeout", "idle_session_timeout")
+
+
+def limited(primary: Primary, url: str, milliseconds: int) -> None:
+    """Let each time limit that the server knows hold for new sessions of a database."""
+    known = {name for (name,) in primary.execute("SELECT name FROM pg_settings")}
+    for limit in sorted(known.intersection(LIMITS)):
+        primary.execute(f"ALTER DATABASE {make_url(url).database} SET {limit} = {milliseconds}")
+
+
+@contextmanager
+def stopped_standby(primary: Primary, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Give a standby that commits wait for, and that stands still."""
+    standby = primary.follow(folder)
+    try:
+        primary.await_standbys("standby")
+        standby.send_signal(signal.SIGSTOP)
+        yield standby
+    finally:
+        standby.kill()
+        standby.wait()
+
+
+def test_no_time_limit_of_postgresql_ends_a_wait_for_a_standby(
+    primary: Primary, url: str, tmp_path: Path
+) -> None:
+    """The server's own behaviour: it waits past each limit, and a cancel there is a success."""
+    limited(primary, url, 100)
+    place = make_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
+    notices: list[tuple[str | None, ...]] = []
+
+    def hear(notice: psycopg.errors.Diagnostic) -> None:
+        notices.append((notice.severity_nonlocalized, notice.sqlstate, notice.message_detail))
+
+    waited = (
+        "SELECT 1 FROM pg_stat_activity WHERE wait_event = 'SyncRep' "
+        "AND clock_timestamp() - query_start > interval '1 second'"
+    )
+    with psycopg.connect(place, autocommit=True) as connection:
+        assert connection.execute("SHOW statement_timeout").fetchone() == ("100ms",)
+        connection.add_notice_handler(hear)
+        with stopped_standby(primary, tmp_path / "log"):
+            insert = "INSERT INTO toolledger_store SELECT 2, 'probe', 16, 0"
+            outcome = in_thread(lambda: connection.execute(insert).statusmessage)
+            primary.until(lambda: primary.execute(waited))
+            primary.cancel_waiting()
+            assert outcome() == "INSERT 0 1"
+    ((severity, state, detail),) = notices
+    assert (severity, state) == ("WARNING", "01000")
+    assert "has already committed locally" in str(detail)
+    assert primary.execute("SELECT id FROM toolledger_store WHERE id = 2", database=url) == [(2,)]
+
+
+@pytest.mark.parametrize("job", [plain, single, batch])
+def test_a_stopped_standby_leaves_the_outcome_unknown_whatever_the_time_limits(
+    primary: Primary, url: str, tmp_path: Path, job: Job
+) -> None:
+    """Never that nothing was written: it is there, and is acknowledged once the standby is back."""
+    limited(primary, url, 5000)
+    with EventStore.open(url, busy_timeout=0.2) as store:
+        chat = store.conversation("chat")
+        for _ in range(3):
+            chat.append(message("before"))
+        with stopped_standby(primary, tmp_path / "log") as standby:
+            with pytest.raises(OutcomeUnknown) as caught:
+                job(store)
+            assert "nothing was written" not in str(caught.value)
+            ids = "SELECT event_id FROM toolledger_events WHERE version > 3 ORDER BY version"
+            found = [bytes(row[0]).hex() for row in primary.execute(ids, database=url)]
+            assert found == list(caught.value.event_ids)
+            standby.send_signal(signal.SIGCONT)
+            some = [message(str(number)) for number in range(len(found))]
+            chat.append(*some, event_ids=caught.value.event_ids)
+        assert chat.version == 3 + len(found)
+        assert list(store.verify()) == []

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from eventstore.storage.factory import backend_for, open_storage
-from eventstore.storage.sql import connections as sql_connections
+from eventstore.storage.sql import forks
 from eventstore.storage.sql.connections import Connections
 
 
@@ -35,8 +35,8 @@ def test_listeners_hear_of_a_loss_and_of_a_fork(connections: Connections) -> Non
     with pytest.raises(ZeroDivisionError), connections.cursor():
         raise ZeroDivisionError
     assert heard == ["loss", "loss"]
-    sql_connections._before_fork()
-    sql_connections._after_fork_in_child()
+    forks._before_fork()
+    forks._after_fork_in_child()
     assert heard[2:] == ["renewal"]
 
 

@@ -9,7 +9,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,7 @@ from eventstore.errors import (
     VersionConflict,
 )
 from eventstore.storage import migrations as migrate
-from eventstore.storage.factory import open_storage
+from eventstore.storage.factory import backend_for, open_storage
 from eventstore.storage.interface import Append, Appended, AppendOutcome
 from eventstore.storage.sql import connections as sql_connections
 from eventstore.storage.sql.storage import SqlStorage
@@ -50,6 +50,7 @@ from eventstore.testing import (
     rebase_with,
     run_concurrently,
 )
+from projections import Projector
 
 
 @pytest.fixture
@@ -110,6 +111,7 @@ def test_connections_are_durable(
     assert pragma(storage, "journal_mode") == "wal"
     assert pragma(storage, "synchronous") == synchronous
     assert pragma(storage, "mmap_size") == 0
+    assert pragma(storage, "journal_size_limit") == 16 * 2**20
     assert storage.connections.connection().isolation_level is None
 
 
@@ -608,6 +610,38 @@ def test_a_state_that_claims_too_much_is_still_decided_again(storage: SqlStorage
     with pytest.raises(StorageError):
         storage.append([hopeless])
     assert list(storage.verify()) == []
+
+
+@pytest.mark.parametrize("projected", [False, True])
+def test_a_wal_that_grew_beside_a_reader_becomes_smaller(path: Path, *, projected: bool) -> None:
+    """Its space comes back with the appends after the reader, and no store takes that for a cut."""
+    url, wal = f"sqlite:///{path}", Path(f"{path}-wal")
+    with ExitStack() as stack:
+        store, other = (
+            stack.enter_context(EventStore.open(url, durability="normal")) for _ in range(2)
+        )
+        projector = stack.enter_context(closing(Projector(store, url))) if projected else None
+        chat = store.conversation("chat")
+        chat.add_message("user", "first")
+        reader = stack.enter_context(closing(sqlite3.connect(path, isolation_level=None)))
+        reader.execute("BEGIN")
+        reader.execute("SELECT COUNT(*) FROM toolledger_events").fetchall()
+        for _ in range(25):
+            chat.add_message("user", "x" * 10**6)
+        if projector is not None:
+            projector.catch_up()
+        assert wal.stat().st_size > 25 * 10**6
+        (note,) = [each for each in backend_for(url).remarks() if str(wal) in each]
+        assert f"{wal.stat().st_size:,} bytes, more than the file" in note
+        reader.execute("ROLLBACK")
+        for _ in range(6):
+            chat.add_message("user", "y" * 10**6)
+            assert other.conversation("chat").append(message("z"))
+            if projector is not None:
+                projector.catch_up()
+        assert wal.stat().st_size <= 16 * 2**20
+        assert not [each for each in backend_for(url).remarks() if str(wal) in each]
+        assert list(other.verify()) == []
 
 
 @pytest.mark.parametrize("beside", ["wal", "shm"])

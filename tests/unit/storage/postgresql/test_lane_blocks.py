@@ -1,0 +1,168 @@
+"""PostgreSQL: the newest version of a lane's counter is found, however many older ones are kept."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from sqlalchemy import create_engine, text
+from support.storages import sql_storage_of
+
+from eventstore import EventStore
+from eventstore.migrate import move
+from eventstore.storage.sql.counter_clauses import BLOCK_EVENTS
+from eventstore.testing import message
+
+if TYPE_CHECKING:
+    from support.servers import PostgreSQL
+
+MANY = 3000
+"""Versions of a counter's row: they take twenty pages of the table."""
+
+
+@pytest.fixture
+def url(postgresql: PostgreSQL) -> str:
+    """Return the URL of a database with a store."""
+    return postgresql.database(migrated=True)
+
+
+@contextmanager
+def old_snapshot(url: str) -> Iterator[None]:
+    """Keep a transaction open that may still see every row as it is now."""
+    engine = create_engine(url, isolation_level="REPEATABLE READ")
+    with engine.connect() as connection:
+        connection.execute(text("SELECT count(*) FROM toolledger_store")).all()
+        yield
+    engine.dispose()
+
+
+def pages(storage: Any, statement: str) -> int:
+    """Return how many pages a statement looks at, however often, with planning."""
+    with storage.connections.cursor() as cursor:
+        cursor.execute(f"EXPLAIN (ANALYZE, BUFFERS, COSTS OFF, TIMING OFF) {statement}")
+        plan = "\n".join(line for (line,) in cursor.fetchall())
+    return int(re.findall(r"Buffers: shared hit=([0-9]+)", plan)[0])
+
+
+def counters(postgresql: PostgreSQL, url: str) -> dict[int, tuple[int, int]]:
+    """Return the positions and the blocks of the lanes in use."""
+    rows = postgresql.execute(
+        "SELECT lane, position, block FROM toolledger_lanes WHERE position > 0", database=url
+    )
+    return {lane: (position, block) for lane, position, block in rows}
+
+
+def test_lookups_do_not_read_versions_that_an_old_snapshot_keeps(url: str) -> None:
+    """A poll and the statement of an append look at as few pages as before."""
+    with EventStore.open(url, durability="normal") as store:
+        chat, storage = store.conversation("chat"), sql_storage_of(store)
+        chat.append(message())
+        lane = storage.lane_of("chat")
+        place = {lane: 1}
+
+        def looked_at() -> list[int]:
+            block = chat.version // BLOCK_EVENTS
+            where = f"lane = {lane} AND block >= {block}"
+            statements = (
+                storage.reader._all_heads,
+                storage.log.sql.heads([lane], place),
+                storage.log.sql.heads([lane, (lane + 1) % 16], place),
+                f"UPDATE toolledger_lanes SET position = position WHERE {where}",  # noqa: S608
+            )
+            return [pages(storage, statement) for statement in statements]
+
+        before = looked_at()
+        with old_snapshot(url):
+            for _ in range(MANY):
+                chat.append(message())
+            after = looked_at()
+            whole = pages(storage, "SELECT position FROM toolledger_lanes")
+            assert whole > 18  # the versions are there
+            for few, many in zip(after, before, strict=True):
+                assert few <= many + 8
+        assert storage.heads()[lane] == MANY + 1
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_the_block_of_a_counter_follows_its_position(
+    postgresql: PostgreSQL, url: str, *, several: bool
+) -> None:
+    """By one statement for an event, and by a transaction for many."""
+    with EventStore.open(url) as store:
+        chat = store.conversation("chat")
+        lane = store.session.storage.lane_of("chat")
+        for _ in range(4 if several else BLOCK_EVENTS * 2 + 1):
+            chat.append(*[message()] * (BLOCK_EVENTS - 1 if several else 1))
+            position = chat.version
+            assert store.session.storage.heads()[lane] == position
+            assert counters(postgresql, url) == {lane: (position, position // BLOCK_EVENTS)}
+        assert list(store.verify()) == []
+
+
+def test_a_process_of_revision_0003_leaves_the_block_behind(
+    postgresql: PostgreSQL, url: str
+) -> None:
+    """Such a one moves the position alone; the next append of this version mends the block."""
+    with EventStore.open(url) as store:
+        chat, storage = store.conversation("chat"), store.session.storage
+        lane = storage.lane_of("chat")
+        chat.append(*[message()] * (BLOCK_EVENTS * 3))
+        postgresql.execute("UPDATE toolledger_lanes SET block = 0", database=url)
+        with EventStore.open(url) as later:
+            assert later.session.storage.heads()[lane] == BLOCK_EVENTS * 3
+            later.conversation("chat").append(message())
+        assert counters(postgresql, url) == {lane: (BLOCK_EVENTS * 3 + 1, 3)}
+        chat.append(message())
+        assert chat.version == BLOCK_EVENTS * 3 + 2
+        assert list(store.verify()) == []
+
+
+def test_a_host_s_transaction_moves_the_block(postgresql: PostgreSQL, url: str) -> None:
+    """As the store's own transactions do."""
+    engine = create_engine(url)
+    with EventStore.open(url) as store:
+        chat = store.conversation("chat")
+        chat.append(*[message()] * (BLOCK_EVENTS - 1))
+        for _ in range(2):
+            with engine.begin() as connection:
+                host = store.conversation("chat", connection=connection)
+                host.append(message(), message())
+        lane = store.session.storage.lane_of("chat")
+        assert counters(postgresql, url) == {lane: (BLOCK_EVENTS + 3, 1)}
+        assert list(store.verify()) == []
+    engine.dispose()
+
+
+def test_two_heads_of_a_lane_are_damage(postgresql: PostgreSQL, url: str) -> None:
+    """As after a restore into tables that were there; the further one is read."""
+    with EventStore.open(url) as store:
+        store.conversation("chat").append(message())
+        lane = store.session.storage.lane_of("chat")
+        postgresql.execute(
+            f"INSERT INTO toolledger_lanes (lane, position, block) VALUES ({lane}, 700, 10)",  # noqa: S608
+            database=url,
+        )
+        problems = [found.problem for found in store.verify()]
+    assert "the lane has two heads, 1 and 700" in problems
+
+
+def test_the_blocks_come_and_go_with_data(postgresql: PostgreSQL, url: str) -> None:
+    """A log goes down to 0003 and up again, and a store that stays open appends throughout."""
+    with EventStore.open(url) as store:
+        chat = store.conversation("chat")
+        chat.append(*[message()] * (BLOCK_EVENTS * 2))
+    keyed = (
+        "SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conname = 'toolledger_lanes_pk'"
+    )
+    assert move(url, "0003") == ("0004", "0003")
+    assert postgresql.execute(keyed, database=url) == [("PRIMARY KEY (lane)",)]
+    assert move(url) == ("0003", "0004")
+    assert postgresql.execute(keyed, database=url) == [("PRIMARY KEY (lane, block)",)]
+    with EventStore.open(url) as store:
+        lane = store.session.storage.lane_of("chat")
+        store.conversation("chat").append(message())
+        assert counters(postgresql, url) == {lane: (BLOCK_EVENTS * 2 + 1, 2)}
+        assert list(store.verify()) == []
