@@ -117,6 +117,10 @@ class Citus:
     def emptied(self, node: int | None = 0) -> str:
         """Return the URL of a distributed store without events: the same for all tests."""
         self.execute(*EMPTYING, database=self._distributed)
+        return self.emptied_at(node)
+
+    def emptied_at(self, node: int | None) -> str:
+        """Return the URL of the same store at a node, as it is."""
         return self.url(self._distributed, node)
 
     def execute(
