@@ -1,6 +1,10 @@
-"""Moving a database's schema to a newer or an older revision, and its events into partitions."""
+"""Moving a database's schema to another revision, and its tables into partitions or over nodes."""
 
 from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from eventstore.storage.migrations import (
     REVISIONS,
@@ -11,7 +15,10 @@ from eventstore.storage.migrations import (
     upgrade,
 )
 
-__all__ = ["REVISIONS", "move", "partition"]
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+__all__ = ["REVISIONS", "distribute", "move", "partition", "undistribute"]
 
 
 def move(
@@ -26,6 +33,7 @@ def move(
         SchemaTooNew, StorageError: The schema is left as it was.
     """
     from eventstore.storage.factory import migrating  # loads SQLAlchemy
+    from eventstore.storage.sql.distribution import refuse_distributed
     from eventstore.storage.sql.partitions import refuse_partitioned
 
     with migrating(url) as connection:
@@ -36,6 +44,7 @@ def move(
         else:
             if to != "base":
                 refuse_partitioned(connection)
+                refuse_distributed(connection)
             downgrade(connection, to, progress)
         return before, revision(connection)
 
@@ -60,3 +69,56 @@ def partition(url: str, count: int) -> int:
         if before != count:
             divide(connection, count)
         return before
+
+
+def distribute(url: str, shards: int | None = None, progress: Progress | None = None) -> bool:
+    """Spread a log over the nodes of a Citus cluster by lane; return whether anything was moved.
+
+    The schema is brought up to date first. Processes that have the store open go on: they wait for
+    a moment at the end. `shards` is by choice; without it the number is taken that gives the nodes
+    the most equal shares. `progress` is called with the number of events that were copied, and with
+    that of all.
+
+    Raises:
+        ValueError: it is no PostgreSQL with Citus, or `shards` makes no sense.
+        StorageError: the tables are partitioned, or the URL names a worker.
+        StoreBusy: long transactions were in the way; the tables are left as they were.
+    """
+    from eventstore.storage.sql.distribution import distribute as spread  # loads SQLAlchemy
+
+    move(url)
+    with _beside_migrations(url) as connection:
+        return spread(connection, shards, progress or _unheard)
+
+
+def undistribute(url: str) -> bool:
+    """Bring a log that is distributed back to the coordinator; return whether it was anywhere else.
+
+    Writers wait meanwhile, and then continue; readers do not wait.
+
+    Raises:
+        ValueError: it is no PostgreSQL with Citus.
+        StorageError: the URL names a worker.
+        StoreBusy: long transactions were in the way; the tables are left as they were.
+    """
+    from eventstore.storage.sql.distribution import undistribute as gather  # loads SQLAlchemy
+
+    move(url)
+    with _beside_migrations(url) as connection:
+        return gather(connection)
+
+
+@contextmanager
+def _beside_migrations(url: str) -> Generator[Connection]:
+    """Give an autocommit connection, while another one keeps other processes from migrating."""
+    from eventstore.storage.factory import migrating  # loads SQLAlchemy
+
+    with migrating(url) as guard:
+        if guard.dialect.name == "postgresql":
+            guard.exec_driver_sql("SET LOCAL idle_in_transaction_session_timeout = 0")
+        with guard.engine.connect() as connection:
+            yield connection
+
+
+def _unheard(done: int, total: int) -> None:
+    """Take no notice of the progress."""

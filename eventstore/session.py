@@ -18,6 +18,7 @@ import msgspec
 from eventstore.append.commands import attempts
 from eventstore.append.group_commit import RECHECK_SECONDS, GroupCommitter
 from eventstore.append.known_states import MAX_CACHED_STATES
+from eventstore.append.lane_committers import Committer, LaneCommitters
 from eventstore.append.shared_timeouts import MIN_WAIT_SECONDS
 from eventstore.clock import DatabaseClock, system_clock
 from eventstore.leases.keeper import Hold, LeaseKeeper
@@ -183,14 +184,17 @@ class LogSession:
         clock = self.clock = clock or _clock_of(storage)
         self.prices = prices
         self.settings = settings
-        self.committer = GroupCommitter(
-            storage,
-            clock,
+        new = partial(
+            GroupCommitter,
+            clock=clock,
             max_cached_states=settings.max_cached_states,
             recheck_interval=settings.recheck_interval,
             min_shared_wait=settings.min_shared_wait,
             door=door,
         )
+        self.committer: Committer = new(storage)
+        if storage.commits_by_lane:
+            self.committer = LaneCommitters(self.committer, new)
         self.run: Run = self.committer.run
         """Appends what a command decides, and returns its result."""
         self.threads = self._new_threads()
@@ -359,7 +363,7 @@ def _clock_of(storage: Storage) -> Callable[[], int]:
     return system_clock if ask is None else DatabaseClock(ask)
 
 
-def _renew(committer: GroupCommitter, hold: Hold) -> None:
+def _renew(committer: Committer, hold: Hold) -> None:
     """Store the renewal of a lease. It takes no session, so that a hold keeps none alive."""
     committer.run(attempts.renew(hold.conversation_id, hold.call_id, hold.attempt, hold.lease))
 

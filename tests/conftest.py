@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support import bytecode, tiers
+from support.citus import citus
 from support.cluster import cluster
 from support.server_room import ServerRoom, mariadb, mysql, own_server, postgresql, server, used
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from eventstore import Conversation, EventStore
     from eventstore.testing import FrozenClock
 
-__all__ = ["cluster", "mariadb", "mysql", "own_server", "postgresql", "server"]
+__all__ = ["citus", "cluster", "mariadb", "mysql", "own_server", "postgresql", "server"]
 
 TESTS_AT_ONCE = 4
 

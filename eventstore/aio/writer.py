@@ -19,7 +19,8 @@ from typing import Any
 
 from eventstore.aio.futures import Outcome, UncancellableFuture, resolve
 from eventstore.append.command import PendingAppend
-from eventstore.append.group_commit import MAX_GROUP_APPENDS, GroupCommitter
+from eventstore.append.group_commit import MAX_GROUP_APPENDS
+from eventstore.append.lane_committers import Committer
 from eventstore.errors import StoreClosed
 from eventstore.storage.interface import Draft
 
@@ -47,7 +48,7 @@ class QueuedAppend(PendingAppend, kw_only=True):
 class Writer:
     """The thread that appends; it starts with the first append, and ends with `end`."""
 
-    def __init__(self, committer: GroupCommitter) -> None:
+    def __init__(self, committer: Committer) -> None:
         self._committer = committer
         self._ended = False
         self.reset_after_fork()
@@ -93,7 +94,7 @@ class Writer:
             thread.join()
 
 
-def _write(committer: GroupCommitter, queue: SimpleQueue[QueuedAppend | None]) -> None:
+def _write(committer: Committer, queue: SimpleQueue[QueuedAppend | None]) -> None:
     """Commit together what waits together, in the order of the queue, until None comes."""
     while True:
         taken = [queue.get()]

@@ -10,7 +10,8 @@ The rule:
    more appends to come.
 4. If the transaction fails as a whole, the appends of the group are committed one by one, so that
    the error reaches the append that caused it.
-5. An exclusive append (one that looks things up in the log) has a transaction of its own.
+5. Where lanes live on several nodes, the appends of each lane have a transaction of their own.
+6. An exclusive append (one that looks things up in the log) has a transaction of its own.
 
       thread A   lead ── commit [A] ──────── hand over to B ── return
       thread B      queue ─ block ············· lead ── commit [B C D] ── hand over to E ── return
@@ -239,8 +240,9 @@ class GroupCommitter:
 
     def _commit_group(self, group: list[PendingAppend], storage: Storage) -> None:
         """Commit all in one transaction, each with its own outcome; one by one if that fails."""
-        with suppress(Exception):  # which append caused it comes out below
-            self._states.store_together(self._may_share(group), storage)
+        for some in self._transactions(group, storage):
+            with suppress(Exception):  # which append caused it comes out below
+                self._states.store_together(some, storage)
         for pending in group:
             if not pending.finished:
                 try:
@@ -248,6 +250,19 @@ class GroupCommitter:
                 except Exception as error:  # noqa: BLE001 - it is the outcome of this one
                     pending.finish(error)
                 pending.wake()
+
+    def _transactions(
+        self, group: Sequence[PendingAppend], storage: Storage
+    ) -> Iterable[list[PendingAppend]]:
+        """Return the appends that share a transaction: of one lane, where lanes live apart."""
+        appends = self._may_share(group)
+        if not storage.commits_by_lane:
+            return [appends]
+        lanes: dict[int, list[PendingAppend]] = {}
+        for pending in appends:
+            lane = storage.lane_of(pending.command.conversation_id)
+            lanes.setdefault(lane, []).append(pending)
+        return [some for some in lanes.values() if len(some) > 1]
 
     def _may_share(self, group: Sequence[PendingAppend]) -> list[PendingAppend]:
         """Return the appends that may share a transaction."""

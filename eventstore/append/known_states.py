@@ -67,8 +67,10 @@ class KnownStates:
             self._begin_anew(storage)
         state = self._states.pop(conversation_id, None)
         if state is None:
-            # The heads are read first: an event appended in between counts as new.
-            state = ConversationState(conversation_id, min(storage.heads().values(), default=0))
+            # The heads are read first: an event appended in between counts as new. Where lanes live
+            # on several nodes, they would all be asked for it.
+            heads = {} if storage.commits_by_lane else storage.heads()
+            state = ConversationState(conversation_id, min(heads.values(), default=0))
             state.extend(storage.conversation(conversation_id))
         return state
 

@@ -350,6 +350,22 @@ class Storage(Protocol):
         return None
 
     @property
+    def commits_by_lane(self) -> bool:
+        """Whether lanes live on several nodes, which commit at the same time.
+
+        Then appends to one lane make a transaction of one node, and each storage that `beside`
+        gives commits without waiting for the others.
+        """
+        return False
+
+    def beside(self) -> Storage:
+        """Return a storage of the same log that appends at the same time as this one.
+
+        Where this one is closed, it is closed, too.
+        """
+        ...
+
+    @property
     def sealable_log(self) -> SealableLog | None:
         """The log of all tenants as it is sealed; None for a storage that keeps no seals."""
         return None

@@ -21,7 +21,7 @@ FULL_EXAMPLES = 50
 """How many examples a property needs for some certainty; hypothesis's own default is 100."""
 
 SERVERS = frozenset({"postgresql", "mariadb", "mysql"})
-SERVER_FIXTURES = SERVERS | {"server", "own_server", "cluster"}
+SERVER_FIXTURES = SERVERS | {"server", "own_server", "cluster", "citus"}
 SLOW_FILES = frozenset({"test_duckdb.py"})
 """Whole files that are slow."""
 SLOW_FOLDERS = frozenset({"integrations", "browser"})

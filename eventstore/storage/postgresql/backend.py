@@ -33,6 +33,13 @@ from eventstore.storage.postgresql.replication import (
     is_unreplicated,
 )
 from eventstore.storage.postgresql.single_statement import PostgresqlSingleStatement
+from eventstore.storage.postgresql.spread import (
+    CATALOG,
+    COMMIT_FAILED,
+    LaneTransaction,
+    insert_together,
+    is_spread,
+)
 from eventstore.storage.postgresql.standby_proof import StandbyProof
 from eventstore.storage.sql.archiving_lock import held
 from eventstore.storage.sql.parts import COPIES_REMAIN, Parts
@@ -48,6 +55,8 @@ if TYPE_CHECKING:
     from sqlalchemy.pool import ConnectionPoolEntry, PoolProxiedConnection
 
     from eventstore.storage.sql.log import Log
+    from eventstore.storage.sql.log_writer import Insert
+    from eventstore.storage.sql.parts import SingleStatement
     from eventstore.storage.sql.table_engine import TableEngine
 
 SCHEMA_LOCK = 0x746F6F6C
@@ -280,11 +289,18 @@ class Postgresql(Server):
         Raises:
             NotAStore: The database has another encoding than UTF-8.
         """
-        encoding = connection.exec_driver_sql("SHOW server_encoding").scalar()
+        encoding, catalog = connection.exec_driver_sql(
+            f"SELECT current_setting('server_encoding'), {CATALOG}"
+        ).one()
         if encoding != "UTF8":
             raise NotAStore(
                 f"the database has the encoding {encoding}: create it with ENCODING 'UTF8'"
             )
+        if catalog is not None and is_spread(connection) and not self.commits_by_lane:
+            self.commits_by_lane = True
+            # A node knows nothing of this session's `lock_timeout`, and waits without end.
+            limit = round((self.busy_timeout + GRACE_SECONDS) * 1000)
+            self.begin = f"{self.begin}; SET LOCAL statement_timeout = {limit}"
 
     def weak_durability(self, connection: Connection) -> tuple[str, str] | None:
         """Look at `fsync`, which no session can set, and at what became of the session's setting.
@@ -321,9 +337,12 @@ class Postgresql(Server):
 
     def _parts(self, log: Log) -> Parts:
         proof = StandbyProof(log, self)
-        single = PostgresqlSingleStatement(log, proof)
+        single: SingleStatement = PostgresqlSingleStatement(log, proof)
+        insert: Insert = insert_copies
+        if self.commits_by_lane:
+            single, insert = LaneTransaction(log, proof), insert_together
         hints = Notifications(log)
-        return Parts(LogReader(log), insert_copies, single, proof, hints, _remains, _exclusive)
+        return Parts(LogReader(log), insert, single, proof, hints, _remains, _exclusive)
 
     def error_for(self, error: BaseException) -> tuple[type[StorageError], str]:
         """Look the SQLSTATE up; an error without one is the connection's."""
@@ -353,6 +372,8 @@ class Postgresql(Server):
         fatal = error.diag.severity_nonlocalized in ("FATAL", "PANIC")
         if state == "25006":
             return not self.wants_standby
+        if state == "XX000" and (error.diag.message_primary or "").startswith(COMMIT_FAILED):
+            return True  # a node's connection was lost, and so may be what this one passes on
         return fatal or state.startswith(("08", "57P0", "25P03", "53300"))
 
     def is_transient(self, error: BaseException) -> bool:

@@ -78,7 +78,7 @@ class PostgresqlSingleStatement:
         ):
             return None
         prepared = self._statements()
-        if prepared is None or connections.opened != self._seen.proven_on:
+        if prepared is None or connections.opened != connections.proven:
             return None
         lane, conversation = key
         seen = self._seen.furthest.get(lane)

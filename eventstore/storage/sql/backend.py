@@ -69,6 +69,13 @@ class Backend(ABC):
     first write on, or refuse the later one of two that have changed the same row.
     """
 
+    commits_by_lane: bool = False
+    """Whether lanes live on several nodes, as found when it was opened.
+
+    A transaction of one lane, whose statements each name it, is one node's. Several lanes cost a
+    commit in two phases, and their rows cannot be locked by one statement.
+    """
+
     erasing: ClassVar[str | None] = None
     """What has a connection overwrite what it deletes, before a redaction."""
 

@@ -26,6 +26,7 @@ from eventstore.storage.sql.pool import IdlePool
 if TYPE_CHECKING:
     from types import ModuleType
 
+    from sqlalchemy import Engine
     from sqlalchemy.engine.interfaces import DBAPICursor
     from sqlalchemy.pool import PoolProxiedConnection
 
@@ -41,13 +42,19 @@ Result = TypeVar("Result")
 
 
 class Connections:
-    """One connection held for writing, and others for reads while they last."""
+    """One connection held for writing, and others for reads while they last.
 
-    def __init__(self, backend: Backend) -> None:
+    They come from a pool of their own, or from the one of other connections that are `beside`.
+    """
+
+    def __init__(self, backend: Backend, beside: Connections | None = None) -> None:
         self.backend = backend
+        self.beside = beside
         self.closed = False
         self.opened = 0
         """How many connections were opened for writing."""
+        self.proven = 0
+        """The one for writing, by its number, on which all that was seen was in its place."""
         self.on_renewal: list[Callable[[], object]] = []
         self.on_loss: list[Callable[[], object]] = []
         with no_fork():
@@ -60,11 +67,17 @@ class Connections:
         """Its holder writes, on the writer's connection."""
         self.open_lock = threading.RLock()
         """Its holder opens a connection."""
-        self.engine = self.backend.log_engine()
+        if self.beside is None:
+            self._engine = self.backend.log_engine()
         self.writer_connection: PoolProxiedConnection | None = None
         self.writer_cursor: DBAPICursor | None = None  # used again and again
         self.in_transaction = False
         """The writer's connection may have a transaction open."""
+
+    @property
+    def engine(self) -> Engine:
+        """The engine whose pool the connections come from."""
+        return self._engine if self.beside is None else self.beside.engine
 
     def _renew(self) -> None:
         _inherited.append((self.engine, self.writer_connection))
@@ -243,6 +256,8 @@ class Connections:
             return
         with suppress(Exception):
             self._release_writer()
+            if self.beside is not None:
+                return
             for _ in range(100 if carried else 1000):  # others' reads under way end soon
                 pool = self.engine.pool
                 if not isinstance(pool, IdlePool) or not pool.checkedout():
@@ -270,7 +285,8 @@ class Connections:
         with self.lock, self.open_lock:
             self.closed = True
             self._release_writer()
-            self.engine.dispose()
+            if self.beside is None:
+                self.engine.dispose()
 
 
 def reconnecting(backend: Backend, attempt: Callable[[], Result]) -> Result:
@@ -312,7 +328,7 @@ def no_fork() -> Generator[None]:
 
 def _before_fork() -> None:
     _registry.acquire()
-    for connections in _all:
+    for connections in sorted(_all, key=lambda each: each.beside is None):  # whose pool it is: last
         connections.before_fork()
 
 

@@ -252,7 +252,7 @@ class ConnectionStorage:
                 StoreCorrupt(f"lane {lane} has no counter: restore the database from a copy")
             )
         is_proven = lane in known.whole.proven
-        find = self._sql.find if is_proven else self._sql.find_whole
+        find = self._sql.find if is_proven else self._sql.find_whole(lane)
         found = self._run(find, at=lane, tenant=tenant, id=name, place=anchor[0])
         seen, key, event_id, recorded_at, *whole = tuple[Any, ...](found.one())
         if seen != head:  # InnoDB locks the newest row, and reads an older one

@@ -53,9 +53,9 @@ class LaneCounters:
     def lock_known(self, cursor: DBAPICursor, lane: int) -> int:
         """Lock a lane that has to hold what was seen of it, and return its last position."""
         seen = self._seen.furthest.get(lane, NOWHERE)
-        is_proven = lane in self._whole.proven
-        statement = self._sql.head_known if is_proven else self._sql.head_whole
-        cursor.execute(statement, (seen[0], seen[0], lane))
+        if lane not in self._whole.proven:
+            return self._lock_first(cursor, lane)
+        cursor.execute(self._sql.head_known, (lane, seen[0], lane, seen[0], lane))
         row = cursor.fetchone()
         if row is None:
             raise _no_counter(lane)
@@ -68,6 +68,8 @@ class LaneCounters:
         """
         if len(lanes) == 1 and not self._sql.compound:
             return {lanes[0]: self.lock_known(cursor, lanes[0])}
+        if len(lanes) > 1 and self._backend.commits_by_lane:
+            return self._lock_apart(cursor, lanes)
         seen = {lane: at for lane in lanes if (at := self._seen.furthest.get(lane))}
         places = {lane: place for lane, (place, *_) in seen.items()}
         is_proven = self._whole.proven.issuperset(lanes)
@@ -78,6 +80,26 @@ class LaneCounters:
                 pass
         else:
             cursor.execute(statement)
+        return self._all_checked(cursor, lanes, seen)
+
+    def _lock_apart(self, cursor: DBAPICursor, lanes: Sequence[int]) -> dict[int, int]:
+        """Lock lanes that live on several nodes, one after the other."""
+        heads = self.lock_all(cursor, lanes[:1])
+        for lane in lanes[1:]:
+            heads[lane] = self.lock_known(cursor, lane)
+        return heads
+
+    def _lock_first(self, cursor: DBAPICursor, lane: int) -> int:
+        """Lock a lane of which is not known yet whether it is whole."""
+        seen = {lane: at} if (at := self._seen.furthest.get(lane)) else {}
+        places = {lane: place for lane, (place, *_) in seen.items()}
+        cursor.execute(self._sql.heads([lane], places, whole=True))
+        return self._all_checked(cursor, [lane], seen)[lane]
+
+    def _all_checked(
+        self, cursor: DBAPICursor, lanes: Sequence[int], seen: Mapping[int, Anchor]
+    ) -> dict[int, int]:
+        """Return the last positions of lanes that a cursor has just locked."""
         rows = {lane: found for lane, *found in cursor.fetchall()}
         for lane in lanes:
             if lane not in rows:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import TYPE_CHECKING
 
 from eventstore.storage.sql.check_statements import CheckStatements
@@ -38,7 +39,23 @@ class Log:
         self.written = Written(backend.limits.cached_keys)
         self.keys = ConversationKeys(connections, sql, tenant, lanes)
         whole = Wholeness(sql, lambda: CheckStatements(connections.engine.dialect, backend))
-        self.seen = SeenAnchors(connections, sql, self.keys, self.written, accepted, whole)
+        self.seen = SeenAnchors(connections, sql, self.keys, accepted, whole)
         self.counters = LaneCounters(backend, sql, self.written, self.seen)
-        connections.on_renewal.append(self.written.forget)
-        connections.on_loss.append(self.keys.forget)
+        _listen(self)
+
+    def beside(self) -> Log:
+        """Return the same log with another connection for writing, and what is known of its writes.
+
+        What was seen of the log, and the keys in it, are known together.
+        """
+        other = copy(self)
+        other.connections = Connections(self.backend, self.connections)
+        other.written = Written(self.backend.limits.cached_keys)
+        other.counters = LaneCounters(self.backend, self.sql, other.written, self.seen)
+        _listen(other)
+        return other
+
+
+def _listen(log: Log) -> None:
+    log.connections.on_renewal.append(log.written.forget)
+    log.connections.on_loss.append(log.keys.forget)

@@ -16,6 +16,7 @@ from sqlalchemy.schema import CreateTable
 
 from eventstore.errors import StorageError
 from eventstore.storage.sql import schema
+from eventstore.storage.sql.placement import placements
 
 _DIALECTS = frozenset({"postgresql", "mysql", "mariadb"})
 
@@ -43,9 +44,15 @@ def partition(connection: Connection, count: int) -> None:
 
     Raises:
         ValueError: the store has fewer lanes, or is a SQLite file.
+        StorageError: it is distributed over a cluster.
     """
     if connection.dialect.name not in _DIALECTS:
         raise ValueError("a SQLite store has one lane, no partitions: use PostgreSQL or MariaDB")
+    if placements(connection).keys() & {table.name for table in _TABLES}:
+        raise StorageError(
+            "the tables are distributed, so each shard has some of the lanes; nothing was changed: "
+            "partitions are for one server"
+        )
     lanes = int(connection.exec_driver_sql("SELECT count(*) FROM toolledger_lanes").scalar_one())
     if not 1 <= count <= lanes:
         raise ValueError(f"partitions is {count}: the store has {lanes} lanes, pass 1 to {lanes}")
@@ -87,7 +94,7 @@ def _mysql_clause(bounds: Bounds) -> str:
 def _rebuild(connection: Connection, table: Table, bounds: Bounds) -> None:
     """Put a new table with the same rows, owner and grants in the place of a PostgreSQL table."""
     run, name, old = connection.exec_driver_sql, table.name, f"{table.name}_old"
-    rights = list(_rights(connection, name))
+    restored = list(rights(connection, name, name))
     run(f"ALTER TABLE {name} RENAME TO {old}")
     for constraint in table.constraints:
         if isinstance(constraint.name, str):
@@ -104,21 +111,21 @@ def _rebuild(connection: Connection, table: Table, bounds: Bounds) -> None:
     columns = ", ".join(f'"{column.name}"' for column in table.columns)
     run(f"INSERT INTO {name} ({columns}) SELECT {columns} FROM {old}")
     run(f"DROP TABLE {old}")
-    for right in rights:
+    for right in restored:
         run(right)
 
 
-def _rights(connection: Connection, name: str) -> Iterator[str]:
-    """Yield the statements that give a new table the owner and the grants of the old one."""
+def rights(connection: Connection, name: str, new: str) -> Iterator[str]:
+    """Yield the statements that give a new table the owner and the grants of an old one."""
     quote = connection.dialect.identifier_preparer.quote
     owner = connection.exec_driver_sql(
         f"SELECT pg_get_userbyid(relowner) FROM pg_class WHERE oid = to_regclass('{name}')"
     ).scalar_one()
-    yield f"ALTER TABLE {name} OWNER TO {quote(owner)}"
+    yield f"ALTER TABLE {new} OWNER TO {quote(owner)}"
     granted = connection.exec_driver_sql(
         "SELECT grantee, privilege_type FROM information_schema.table_privileges "
         f"WHERE table_schema = current_schema() AND table_name = '{name}'"
     )
     for grantee, privilege in granted.fetchall():
         to = "PUBLIC" if grantee == "PUBLIC" else quote(grantee)
-        yield f"GRANT {privilege} ON {name} TO {to}"
+        yield f"GRANT {privilege} ON {new} TO {to}"

@@ -317,7 +317,7 @@ class LogReader:
     def conversations(self) -> Iterator[tuple[str, int]]:
         """Yield the tenant's conversations with their versions; see `Storage.conversations`."""
         for lane in self.log.lanes:
-            for rows in self.chunks(self._sql.conversations, lane, self.log.tenant):
+            for rows in self.chunks(self._sql.conversations, lane, lane, self.log.tenant):
                 for _, conversation_id, version in rows:
                     yield conversation_id, version
 
@@ -352,7 +352,7 @@ class LogReader:
                     left = iter(names)
                     while some := list(islice(left, self._limits.ids_per_query)):
                         statement = self._sql.versions_of(some)
-                        cursor.execute(statement, (lane, self.log.tenant, *some))
+                        cursor.execute(statement, (lane, lane, self.log.tenant, *some))
                         versions |= dict(cursor.fetchall())
                 if versions:
                     self.wait_until_durable(cursor)

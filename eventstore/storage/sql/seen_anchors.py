@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from eventstore.storage.sql.conversation_keys import ConversationKeys
     from eventstore.storage.sql.half_restores import Wholeness
     from eventstore.storage.sql.statements import Statements
-    from eventstore.storage.sql.transaction_notes import Anchor, Written
+    from eventstore.storage.sql.transaction_notes import Anchor
 
 
 class Missing(NamedTuple):
@@ -74,21 +74,19 @@ class SeenAnchors:
         connections: Connections,
         sql: Statements,
         keys: ConversationKeys,
-        written: Written,
         accepted: frozenset[str],
         whole: Wholeness,
     ) -> None:
         self._connections = connections
         self._sql = sql
         self._keys = keys
-        self._written = written
         self._accepted = accepted
         self.whole = whole
         self.furthest: dict[int, Anchor] = {}
         self.refusal = ""
         """Why nothing is written, until the loss is accepted."""
-        self.proven_on = 0
-        """The connection for writing, by its number, on which everything was in its place."""
+        self.losses = 0
+        """How many were noticed: after each, nothing holds that is known of own writes."""
         self.timeline = 0
         """See `Storage.timeline`."""
 
@@ -114,7 +112,6 @@ class SeenAnchors:
         missing = self._missing(cursor, self.furthest)
         if missing is not None:
             self._refuse(missing.lane, str(missing))
-        self.proven_on = self._connections.opened
 
     def check_lane(
         self, lane: int, end: int, seen: Anchor, event_id: object, recorded_at: object
@@ -199,6 +196,7 @@ class SeenAnchors:
             "will be until the loss is accepted: see what was lost, then run "
             "`toolledger accept-loss`"
         )
+        self.losses += 1
         # Only now: an append under way looks at the refusal after it looked at what was seen.
         self.furthest.pop(lane, None)
         self.forget()
@@ -215,14 +213,15 @@ class SeenAnchors:
         Raises:
             StoreCorrupt: it is not.
         """
-        if not self.refusal:
+        refusal = self.refusal
+        if not refusal:
             return
-        with self._connections.lock:
-            accepted = read_store(self._connections).accepted
-            if accepted <= self._accepted:
-                raise StoreCorrupt(self.refusal)
-            self._written.forget()
-            self._keys.forget()
-            self.whole.forget()
-            self.furthest.clear()
-            self._accepted, self.refusal = accepted, ""
+        accepted = read_store(self._connections).accepted
+        if accepted <= self._accepted:
+            raise StoreCorrupt(refusal)
+        self._keys.forget()
+        self.whole.forget()
+        self.furthest.clear()
+        self._accepted = accepted
+        if self.refusal is refusal:  # no other loss was noticed meanwhile
+            self.refusal = ""

@@ -50,11 +50,12 @@ def page(rows: Rows) -> Rows:
 def anchor_columns() -> tuple[ColumnElement[Any], ...]:
     """Return the id of the event at a place of a lane, and when it was recorded.
 
-    These are read beside the lane's row: a join would lock the event, too.
+    These are read beside the lane's row: a join would lock the event, too. The lane `at` is named
+    here, too, so that one node has all that is read.
     """
-    at = _e.lane == _l.lane, _e.position == bindparam("place")
+    place = _e.lane == bindparam("at"), _e.position == bindparam("place")
     return tuple(
-        select(column).where(*at).correlate(tables.lanes).scalar_subquery()
+        select(column).where(*place).correlate(tables.lanes).scalar_subquery()
         for column in (_e.event_id, _e.recorded_at)
     )
 

@@ -92,11 +92,10 @@ class Statements:
             _advance().where(holds_anchor()), "to", "at", "last", "place", "event", "time"
         )
         self.head = text(_head(backend), "at")
-        self.head_known = text(_head(backend, *anchor_columns()), "place", "place", "at")
-        self._whole = whole_columns(backend)
-        whole = literal_column(self._whole.format(lanes=tables.lanes.name))
-        self.head_whole = text(_head(backend, *anchor_columns(), whole), "place", "place", "at")
-        self.whole = text(select(_l.position, whole).where(_l.lane == bindparam("at")), "at")
+        self.head_known = text(
+            _head(backend, *anchor_columns()), "at", "place", "at", "place", "at"
+        )
+        self._plus = _plus(backend)
         self.find = text(_find(), "at", "tenant", "id")
         self.create = text(insert(tables.conversations), *tables.conversations.c.keys())
         self.insert = text(insert_event(backend.null, bindparam), *tables.events.c.keys())
@@ -117,7 +116,7 @@ class Statements:
         self.feed, self.feed_known = paged(lane, _e.position, "at", "after")
         self.fingerprint = text(_fingerprint(), "at", "digest")
         self.known = text(_known(), "at", "key", "id")
-        self.conversations = text(page(_conversations()), "at", "tenant", "after", "most")
+        self.conversations = text(page(_conversations()), "at", "at", "tenant", "after", "most")
         self.insert_store = text(insert(tables.store), *tables.store.c.keys())
 
     def mark(self, statement: str) -> str:
@@ -130,18 +129,36 @@ class Statements:
         With each comes the id of the event at its place among `places`, and when it was recorded;
         and what tells that it is whole, where that is asked.
         """
-        numbers = ", ".join(map(str, of))
+        lanes = list(of)
+        if len(lanes) == 1:
+            return self._one_head(lanes[0], places, whole=whole)
+        numbers = ", ".join(map(str, lanes))
         cases = " ".join(f"WHEN {lane} THEN {place}" for lane, place in places.items())
         at = (
             "FROM toolledger_events e WHERE e.lane = l.lane "
             f"AND e.position = CASE l.lane {cases} END"
         )
         anchor = f"(SELECT event_id {at}), (SELECT recorded_at {at})" if places else "NULL, NULL"
-        beside = f", {self._whole.format(lanes='l')}" if whole else ""
+        beside = f", {whole_columns('l.lane', self._plus)}" if whole else ""
         return (
             f"SELECT lane, position, {anchor}{beside} FROM toolledger_lanes l "
             f"WHERE lane IN ({numbers}) ORDER BY lane{self._lock}"
         )
+
+    def _one_head(self, lane: int, places: Mapping[int, int], *, whole: bool) -> str:
+        """Return the same for one lane: all that is read names it, so that one node has it."""
+        at = f"FROM toolledger_events WHERE lane = {lane} AND position = {places.get(lane)}"
+        anchor = f"(SELECT event_id {at}), (SELECT recorded_at {at})" if places else "NULL, NULL"
+        beside = f", {whole_columns(lane, self._plus)}" if whole else ""
+        return (
+            f"SELECT lane, position, {anchor}{beside} FROM toolledger_lanes "
+            f"WHERE lane = {lane}{self._lock}"
+        )
+
+    def whole(self, lane: int) -> str:
+        """Return the statement for the position of a lane, and what tells that it is whole."""
+        columns = whole_columns(lane, self._plus)
+        return f"SELECT position, {columns} FROM toolledger_lanes WHERE lane = {lane}"
 
     def anchors_at(self, places: int) -> str:
         """Return the statement for the anchors of events at so many lanes with a position each."""
@@ -174,14 +191,12 @@ class Statements:
         lanes: dict[int, list[int]] = {}
         for lane, key in keys:
             lanes.setdefault(lane, []).append(key)
-        wanted = " OR ".join(
-            f"lane = {lane} AND conversation IN ({', '.join(map(str, some))})"
-            for lane, some in lanes.items()
-        )
-        return (
+        return " UNION ALL ".join(
             "SELECT lane, conversation, (SELECT MAX(version) FROM toolledger_events e "
-            "WHERE e.lane = c.lane AND e.conversation = c.conversation) "
-            f"FROM toolledger_conversations c WHERE {wanted}"
+            f"WHERE e.lane = {lane} AND e.conversation = c.conversation) "
+            f"FROM toolledger_conversations c WHERE lane = {lane} "
+            f"AND conversation IN ({', '.join(map(str, some))})"
+            for lane, some in lanes.items()
         )
 
     def versions_of(self, conversation_ids: Collection[str]) -> str:
@@ -189,7 +204,7 @@ class Statements:
         marks = ", ".join(self._mark for _ in conversation_ids)
         return (
             "SELECT conversation_id, (SELECT MAX(version) FROM toolledger_events e "
-            "WHERE e.lane = c.lane AND e.conversation = c.conversation) "
+            f"WHERE e.lane = {self._mark} AND e.conversation = c.conversation) "
             f"FROM toolledger_conversations c WHERE lane = {self._mark} "
             f"AND tenant = {self._mark} AND conversation_id IN ({marks})"
         )
@@ -242,13 +257,17 @@ class HostStatements:
             .outerjoin(tables.conversations, conversation)
             .where(_l.lane == bindparam("at"))
         )
-        whole = literal_column(whole_columns(backend).format(lanes=tables.lanes.name))
-        self.find_whole = self.find.add_columns(whole)
+        self._plus = _plus(backend)
         self.head = _head(backend)
         self.archived = _archived(backend)
         self.conversation = conversation_rows(_event_columns(backend)).limit(
             backend.limits.chunk_rows
         )
+
+    def find_whole(self, lane: int) -> Rows:
+        """Return what finds a conversation, with what tells that its lane is whole."""
+        columns: ColumnElement[Any] = literal_column(whole_columns(lane, self._plus))
+        return self.find.add_columns(columns)
 
 
 def _event_columns(backend: Backend) -> tuple[ColumnElement[Any], ...]:
@@ -310,16 +329,20 @@ def _head(backend: Backend, *beside: ColumnElement[Any]) -> Rows:
     return head.with_for_update() if backend.row_locks else head
 
 
-def whole_columns(backend: Backend) -> str:
-    """Return what tells that a lane is whole, as columns beside its row in `{lanes}`.
+def _plus(backend: Backend) -> str:
+    """Return what keeps SQLite from an index; see `lane_rows`."""
+    return " + 0" if backend.position_is_rowid else ""
+
+
+def whole_columns(lane: int | str, plus: str) -> str:
+    """Return what tells that a lane is whole, as columns beside its row.
 
     Where its last event is; whether it has conversations, and given ids; and whether the index of
     fingerprints has rows, or the first events need none. See `half_restores`.
     """
-    plus = " + 0" if backend.position_is_rowid else ""  # see `lane_rows`
-    events = f"FROM toolledger_events e WHERE e.lane{plus} = {{lanes}}.lane"
+    events = f"FROM toolledger_events e WHERE e.lane{plus} = {lane}"
     listed, given, marked = (
-        f"EXISTS (SELECT 1 FROM toolledger_{name} b WHERE b.lane = {{lanes}}.lane)"
+        f"EXISTS (SELECT 1 FROM toolledger_{name} b WHERE b.lane = {lane})"
         for name in ("conversations", "event_ids", "fingerprints")
     )
     needed = f"EXISTS (SELECT 1 {events} AND e.position <= 100 AND e.fingerprint IS NOT NULL)"
@@ -414,7 +437,7 @@ def _known() -> Rows:
 def _conversations() -> Rows:
     last_version = (
         select(func.max(_e.version))
-        .where(_e.lane == _c.lane, _e.conversation == _c.conversation)
+        .where(_e.lane == bindparam("at"), _e.conversation == _c.conversation)
         .scalar_subquery()
     )
     return (

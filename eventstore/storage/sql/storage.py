@@ -41,7 +41,7 @@ from eventstore.storage.sql.connections import backoff_delays
 from eventstore.storage.sql.integrity import lanes_behind, verify
 from eventstore.storage.sql.log import Log
 from eventstore.storage.sql.log_writer import LogWriter, RebaseFailed
-from eventstore.storage.sql.parts import MakeParts, plain_parts
+from eventstore.storage.sql.parts import MakeParts, Parts, plain_parts
 from eventstore.storage.sql.subject_index import SqlSubjectIndex
 from eventstore.storage.sql.transaction_notes import TransactionNotes
 from eventstore.storage.sql.unanswered_commits import UnansweredCommits, ids_of
@@ -59,14 +59,23 @@ T = TypeVar("T")
 class SqlStorage:
     """The events of one tenant in a SQL database; safe to share between threads and over a fork."""
 
-    def __init__(self, backend: Backend, tenant: str, make_parts: MakeParts = plain_parts) -> None:
+    def __init__(
+        self,
+        backend: Backend,
+        tenant: str,
+        make_parts: MakeParts = plain_parts,
+        log: Log | None = None,
+    ) -> None:
         self.backend = backend
-        self.log = log = Log(backend, tenant)
+        self.log = log = log or Log(backend, tenant)
+        self._make_parts = make_parts
+        self._beside: list[SqlStorage] = []
         self.connections = log.connections
         self._written = log.written
         parts = make_parts(log)
         self.reader = reader = parts.reader
         self._seen = log.seen
+        self._losses = log.seen.losses  # up to which nothing is known of own writes any more
         self._single = parts.single
         self._proof = parts.proof
         self._hints = parts.hints
@@ -106,6 +115,22 @@ class SqlStorage:
         return None if query is None else partial(self._server_time, query)
 
     @property
+    def commits_by_lane(self) -> bool:
+        """Whether lanes commit at the same time; see `Storage.commits_by_lane`."""
+        return self.backend.commits_by_lane
+
+    def beside(self) -> SqlStorage:
+        """Return one that appends at the same time; see `Storage.beside`."""
+
+        def parts(log: Log) -> Parts:
+            return self._make_parts(log)._replace(hints=self._hints)
+
+        other = SqlStorage(self.backend, self.tenant, parts, self.log.beside())
+        self.unanswered.others.append(other.unanswered)
+        self._beside.append(other)
+        return other
+
+    @property
     def timeline(self) -> int:
         """A number that changes where the log was found to be another; see `Storage.timeline`."""
         return self._seen.timeline
@@ -142,7 +167,8 @@ class SqlStorage:
 
     def unlock(self, vault: Vault) -> None:
         """Read from now on what is encrypted; see `Storage.unlock`."""
-        self.log.vault = vault
+        for storage in (self, *self._beside):
+            storage.log.vault = vault
 
     @property
     def subjects(self) -> SqlSubjectIndex:
@@ -156,8 +182,11 @@ class SqlStorage:
     def close(self) -> None:
         """Give up the connections, after the last hint. A second call does nothing."""
         connections = self.connections
-        if self._hints is not None and not connections.closed and connections.pid == getpid():
+        is_first = connections.beside is None
+        if is_first and self._hints and not connections.closed and connections.pid == getpid():
             self._hints.close()
+        for other in self._beside:
+            other.close()
         connections.close()
 
     # appending
@@ -174,8 +203,8 @@ class SqlStorage:
                 if connections.closed:
                     connections.check()
                 self.backend.check_in_place()
-                if self._seen.refusal:
-                    self._seen.check_accepted()
+                if self._losses != self._seen.losses:
+                    self._pass_loss()
                 if len(requests) == 1 and requests[0].drafts:
                     outcomes = [self._append_one(requests[0])]
                 else:
@@ -190,6 +219,13 @@ class SqlStorage:
         if self._hints is not None:
             self._hints.send()
         return outcomes
+
+    def _pass_loss(self) -> None:
+        """Trust nothing that was known before a loss; refuse to write until it is accepted."""
+        losses = self._seen.losses
+        self._seen.check_accepted()
+        self._written.forget()
+        self._losses = losses
 
     def _append_one(self, request: Append) -> AppendOutcome:
         """Store one request that has drafts."""
@@ -249,8 +285,10 @@ class SqlStorage:
         outcomes: Sequence[AppendOutcome] = ()
         connections.in_transaction = True
         try:
-            if connections.opened != self._seen.proven_on:
+            # Where lanes live apart, each is proven when it is locked: another's node may be away.
+            if connections.opened != connections.proven and not self.backend.commits_by_lane:
                 self._seen.prove(cursor)
+                connections.proven = connections.opened
             if not self.log.sql.compound:
                 cursor.execute(self.backend.begin)
             outcomes = self._writer.write(cursor, requests, notes)
@@ -291,6 +329,9 @@ class SqlStorage:
         """Clean up after a transaction; return whether only the answer to its COMMIT was lost."""
         # Whatever happened (a refusal, a full disk, Ctrl-C): trust nothing known before.
         lost = self.backend.is_connection_lost(error)
+        is_refused = isinstance(error, self.connections.driver.IntegrityError)
+        if outcomes and self.backend.commits_by_lane and not is_refused:
+            lost = True  # the COMMIT was passed on to a node, which may have done it all the same
         if lost and outcomes:
             self.unanswered.lanes.update(notes.ends)
         self._written.forget()

@@ -39,6 +39,8 @@ class UnansweredCommits:
         self._lock_lane = log.counters.lock
         self._wait_until_lasting = wait_until_lasting
         self.lanes: set[int] = set()
+        self.others: list[UnansweredCommits] = []
+        """Those of the storages beside this one."""
         log.connections.on_renewal.append(self.lanes.clear)
 
     def are_stored(self, requests: Iterable[Append], outcomes: Iterable[AppendOutcome]) -> bool:
@@ -61,7 +63,7 @@ class UnansweredCommits:
 
     def known_ids(self, conversation_id: str, event_ids: Sequence[bytes]) -> dict[bytes, int]:
         """Return which event ids are stored already; see `Storage.known_ids`."""
-        self._resolve()
+        self.resolve()
 
         def read() -> dict[bytes, int]:
             known: dict[bytes, int] = {}
@@ -80,7 +82,7 @@ class UnansweredCommits:
 
     def event_id_at(self, conversation_id: str, version: int) -> bytes | None:
         """Return the id of the event at a version; see `Storage.event_id_at`."""
-        self._resolve()
+        self.resolve()
 
         def read() -> bytes | None:
             with self._connections.cursor() as cursor:
@@ -97,12 +99,14 @@ class UnansweredCommits:
 
         return self._connections.retrying(read)
 
-    def _resolve(self) -> None:
+    def resolve(self) -> None:
         """Wait until each COMMIT that was not answered has taken place, or never will."""
         if self.lanes:
             with translated(self._connections.backend), self._connections.lock:
                 if self.lanes:
                     self._connections.reconnecting(self._lock_lanes)
+        for other in self.others:
+            other.resolve()
 
     def _lock_lanes(self) -> None:
         try:

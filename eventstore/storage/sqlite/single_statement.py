@@ -81,7 +81,7 @@ class SqliteSingleStatement:
             request.as_of < written.ours_since[lane]
             or base < request.as_of
             or base != anchor[0]
-            or connections.opened != self._seen.proven_on
+            or connections.opened != connections.proven
         ):
             return None
         position, version = base + 1, request.version + 1

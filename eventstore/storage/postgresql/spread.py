@@ -1,0 +1,161 @@
+"""Appending where the tables are spread over nodes by lane, as Citus does.
+
+1. A statement that names one lane by value is sent to one node. A transaction of such statements is
+   committed by that node alone. COPY, and a statement that writes to two tables, would be prepared
+   on the node first, and committed in a second step.
+2. A single event goes in two messages: one locks and moves the lane's counter, and reads the event
+   that was seen of the lane; the other inserts the event, and commits.
+3. Several events go as rows of one INSERT.
+
+What `single_statement` says of versions, other writers and older copies holds here, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Any
+
+from eventstore.storage.chain import event_digest
+from eventstore.storage.interface import Append, Appended
+from eventstore.storage.postgresql.replication import CancelledAt
+from eventstore.storage.sql.log_writer import rows_by_statement
+from eventstore.storage.sql.rows import event_row, index_row
+from eventstore.storage.sql.transaction_notes import anchor_of
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+    from sqlalchemy.engine.interfaces import DBAPICursor
+
+    from eventstore.storage.postgresql.standby_proof import StandbyProof
+    from eventstore.storage.sql.log import Log
+    from eventstore.storage.sql.rows import Batch
+    from eventstore.storage.sql.statements import Statements
+    from eventstore.storage.sql.transaction_notes import TransactionNotes
+
+ROWS = 256
+"""Rows that one statement inserts at most."""
+
+CATALOG = "to_regclass('pg_catalog.pg_dist_partition')"
+"""What the server knows the catalog of distributed tables as; NULL without the extension."""
+
+COMMIT_FAILED = "could not commit transaction for shard"
+"""How an error begins that a node has not answered a COMMIT that was passed on to it."""
+
+MOVE = (
+    "UPDATE toolledger_lanes SET position = position + 1 "
+    "WHERE lane = %s AND position >= %s RETURNING position"
+)
+SEEN = (
+    "SELECT 1 FROM toolledger_events "
+    "WHERE lane = %s AND position = %s AND event_id = %s AND recorded_at = %s"
+)
+
+
+def is_spread(connection: Connection) -> bool:
+    """Return whether the lanes' table is distributed; the server has the catalog for it."""
+    found = connection.exec_driver_sql(
+        "SELECT EXISTS (SELECT 1 FROM pg_catalog.pg_dist_partition WHERE partmethod = 'h' "
+        "AND logicalrelid = to_regclass('toolledger_lanes'))"
+    )
+    return bool(found.scalar())
+
+
+class LaneTransaction:
+    """Stores one event in a transaction of one node; see `parts.SingleStatement`."""
+
+    def __init__(self, log: Log, proof: StandbyProof) -> None:
+        self._connections = log.connections
+        self._backend = log.backend
+        self._sql = log.sql
+        self._keys = log.keys
+        self._written = log.written
+        self._seen = log.seen
+        self._proof = proof
+
+    def store(self, request: Append, notes: TransactionNotes) -> Appended | None:
+        """Store the event of a request, and note it; return None where more steps are needed."""
+        name, written, connections = request.conversation_id, self._written, self._connections
+        key = self._keys.known.get(name)
+        version, previous = written.digests.get(name, (-1, b""))
+        if (
+            key is None
+            or len(request.drafts) != 1
+            or version != request.version
+            or name in written.contested
+            or request.drafts[0].id_given
+            or request.rewrites
+            or request.tags
+        ):
+            return None
+        lane, conversation = key
+        seen = self._seen.furthest.get(lane)
+        if seen is None or seen[0] < max(request.as_of, conversation):
+            return None
+        draft, version = request.drafts[0], version + 1
+        digest = event_digest(previous, version, draft)
+        connection = connections.ready_connection()
+        connections.in_transaction = True
+        try:
+            position = self._moved(connection, lane, *seen)
+        except BaseException as error:
+            connections.roll_back(lost=self._backend.is_connection_lost(error))
+            raise
+        if position is None:
+            connections.roll_back()
+            return None
+        row = event_row(lane, conversation, position, version, draft, digest)
+        mark = index_row(lane, conversation, version, draft) if draft.begins else None
+        notes.ends[lane] = position
+        try:
+            self._insert(connection, row, mark)
+        except connections.driver.errors.UniqueViolation:
+            written.note_contested(name)
+            raise
+        connections.in_transaction = False
+        written.note_end(lane, position - 1)
+        notes.anchors[lane] = anchor_of(position, draft)
+        notes.digests[name] = version, digest
+        return Appended(lane, version, position)
+
+    def _moved(
+        self, connection: Any, lane: int, place: int, event_id: bytearray, recorded_at: int
+    ) -> int | None:
+        """Lock and move a lane's counter; return None where the lane has not what was seen."""
+        with connection.pipeline():
+            for statement in self._backend.begin.split("; "):
+                connection.execute(statement)
+            moved = connection.execute(MOVE, (lane, place))
+            there = connection.execute(SEEN, (lane, place, event_id, recorded_at))
+        row = moved.fetchone()
+        return int(row[0]) if row and there.fetchone() else None
+
+    def _insert(self, connection: Any, row: Sequence[Any], mark: Sequence[Any] | None) -> None:
+        with CancelledAt(connection, self._proof.watch()), connection.pipeline():
+            connection.execute(self._sql.insert, row)
+            if mark is not None:
+                connection.execute(self._sql.index, mark)
+            connection.execute("COMMIT")
+
+
+def insert_together(cursor: DBAPICursor, sql: Statements, batches: Sequence[Batch]) -> None:
+    """Insert the rows of batches, many by each statement, by lane; see `Insert`."""
+    lanes: dict[int, list[Batch]] = {}
+    for batch in batches:
+        lanes.setdefault(batch.key[0], []).append(batch)
+    for some in lanes.values():
+        for statement, rows in rows_by_statement(sql, some):
+            for chunk in _chunks(rows):
+                cursor.execute(_for_rows(statement, len(chunk)), list(chain.from_iterable(chunk)))
+
+
+def _chunks(rows: Iterable[Sequence[Any]]) -> Iterator[list[Sequence[Any]]]:
+    left = iter(rows)
+    while chunk := list(islice(left, ROWS)):
+        yield chunk
+
+
+def _for_rows(statement: str, count: int) -> str:
+    """Return the statement that inserts so many rows, from the one that inserts one."""
+    head, values, row = statement.partition(" VALUES ")
+    return head + values + ", ".join([row] * count)

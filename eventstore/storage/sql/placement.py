@@ -1,0 +1,156 @@
+"""Where the tables of a log are: together on one server, or spread over the nodes of Citus.
+
+1. A table with a lane is distributed by it, and all of these are in one group: a lane's rows are on
+   one node, whichever table they are in. The others are on every node (reference tables).
+2. A store of which only some tables are so is half distributed. Its answers are right, but what an
+   append writes is on several nodes, and some statements are refused.
+3. While tables are moved, the schema `MOVING` has the copies. Where it is there, and nobody holds
+   the lock of schema changes, a move was broken off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from eventstore.errors import StorageError
+from eventstore.storage.migrations import VERSION_TABLE
+from eventstore.storage.sql import schema
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+MOVING = "toolledger_moving"
+"""The schema of the copies, and of what is noted for them."""
+
+SCHEMA_LOCK = 0x746F6F6C
+"""The advisory lock for schema changes, of this database alone."""
+
+BY_LANE = tuple(table for table in schema.metadata.sorted_tables if "lane" in table.columns)
+"""The tables that are distributed."""
+
+EVERYWHERE = (schema.store.name, VERSION_TABLE)
+"""The tables of which every node has a copy."""
+
+AGAIN = "run `toolledger migrate --distribute` again, or with --undistribute"
+
+
+class Placement(NamedTuple):
+    """How Citus knows a table; one that it does not know is on one server."""
+
+    method: str
+    """`h` by the hash of a column, `n` without a column."""
+    column: str | None
+    group: int
+    """The tables of a group have equal shards at equal places."""
+    model: str
+    """`t` where each node has all rows."""
+
+
+def has_citus(connection: Connection) -> bool:
+    """Return whether the database has the extension."""
+    if connection.dialect.name != "postgresql":
+        return False
+    found = connection.exec_driver_sql("SELECT 1 FROM pg_extension WHERE extname = 'citus'")
+    return found.scalar() is not None
+
+
+def placements(connection: Connection) -> dict[str, Placement]:
+    """Return how Citus knows the tables of the log, without those that it does not know."""
+    if not has_citus(connection):
+        return {}
+    names = ", ".join(f"to_regclass('{name}')" for name in _names())
+    found = connection.exec_driver_sql(
+        "SELECT c.relname, p.partmethod::text, column_to_column_name(p.logicalrelid, p.partkey), "
+        "p.colocationid, p.repmodel::text FROM pg_dist_partition p "
+        f"JOIN pg_class c ON c.oid = p.logicalrelid WHERE c.oid IN ({names})"
+    )
+    return {name: Placement(*rest) for name, *rest in found}
+
+
+def is_distributed(found: Mapping[str, Placement]) -> bool:
+    """Return whether tables are distributed, all or some."""
+    return any(table.name in found for table in BY_LANE)
+
+
+def misplaced(found: Mapping[str, Placement]) -> list[str]:
+    """Return the tables of a distributed log that are not at their place."""
+    group = _group(found)
+    by_lane = [table.name for table in BY_LANE]
+    return [name for name in by_lane if not _is_by_lane(found.get(name), group)] + [
+        name for name in EVERYWHERE if name not in found or found[name].model != "t"
+    ]
+
+
+def problem(found: Mapping[str, Placement]) -> str | None:
+    """Return what is wrong with where the tables are; None where nothing is."""
+    if not is_distributed(found):
+        return None
+    wrong = misplaced(found)
+    if not wrong:
+        return None
+    return (
+        f"the store is half distributed: {', '.join(wrong)} "
+        f"{'is' if len(wrong) == 1 else 'are'} not beside the other tables: {AGAIN}"
+    )
+
+
+def broken_off(connection: Connection) -> str | None:
+    """Return what is to be done about a move of the tables that did not end; None without one."""
+    if connection.dialect.name != "postgresql":
+        return None
+    left = connection.exec_driver_sql(
+        f"SELECT 1 FROM pg_namespace WHERE nspname = '{MOVING}' AND NOT EXISTS (SELECT FROM "
+        "pg_locks JOIN pg_database d ON d.oid = database AND d.datname = current_database() "
+        f"WHERE locktype = 'advisory' AND classid = 0 AND objid = {SCHEMA_LOCK} AND granted)"
+    )
+    if left.scalar() is None:
+        return None
+    return (
+        "a move of the tables was broken off, and each append notes what it changes for it: "
+        f"{AGAIN}"
+    )
+
+
+def problems(connection: Connection) -> list[str]:
+    """Return all that is wrong with where the tables are."""
+    return list(filter(None, (problem(placements(connection)), broken_off(connection))))
+
+
+def check_coordinator(connection: Connection) -> None:
+    """Refuse to change the schema at a node that cannot do it for the others.
+
+    Raises:
+        StorageError: it is not the coordinator of its cluster.
+    """
+    if not has_citus(connection):
+        return
+    run = connection.exec_driver_sql
+    if run("SELECT citus_is_coordinator()").scalar():
+        return
+    found = run(
+        "SELECT nodename, nodeport FROM pg_dist_node WHERE groupid = 0 AND noderole = 'primary'"
+    ).fetchone()
+    where = "the cluster's coordinator" if found is None else f"{found[0]}:{found[1]}"
+    raise StorageError(
+        "this is a worker of a Citus cluster, which cannot change tables for all nodes; nothing "
+        f"was changed: name the coordinator ({where}) in the URL"
+    )
+
+
+def _names() -> list[str]:
+    return [*(table.name for table in BY_LANE), *EVERYWHERE]
+
+
+def _group(found: Mapping[str, Placement]) -> int | None:
+    """Return the group of the first table that is distributed by lane."""
+    of_tables = (found.get(table.name) for table in BY_LANE)
+    return next((each.group for each in of_tables if _is_by_lane(each, None)), None)
+
+
+def _is_by_lane(placement: Placement | None, group: int | None) -> bool:
+    return (
+        placement is not None
+        and (placement.method, placement.column) == ("h", "lane")
+        and group in (None, placement.group)
+    )

@@ -1,0 +1,178 @@
+"""A cluster of Citus that the environment names: PostgreSQL whose tables are spread over nodes.
+
+Citus is in no package registry, so the tests do not start it. TOOLLEDGER_CITUS_URL names a cluster
+that runs: a URL with all its hosts, the coordinator first, or with the coordinator alone. The user
+has all rights on each node, tests make databases there. Without it the tests are skipped, and say
+that Citus was not tried; TOOLLEDGER_REQUIRE=citus lets them fail instead.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import itertools
+import os
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import pytest
+from sqlalchemy import URL, Connection, create_engine, make_url
+from support.servers import EMPTYING, required
+
+VARIABLE = "TOOLLEDGER_CITUS_URL"
+PORT = 5432
+
+
+class Node(NamedTuple):
+    """A server of the cluster, by the address that the others know."""
+
+    host: str
+    port: int
+
+
+class Citus:
+    """The cluster: node 0 is the coordinator."""
+
+    def __init__(self, url: URL) -> None:
+        self._named = url
+        self._numbers = itertools.count(1)
+        self._databases: list[str] = []
+
+    @functools.cached_property
+    def nodes(self) -> list[Node]:
+        """The nodes as they know each other, the coordinator first."""
+        database = self._named.database or "postgres"
+        found = self.execute(
+            "SELECT nodename, nodeport FROM pg_dist_node WHERE noderole = 'primary' "
+            "ORDER BY groupid",
+            database=database,
+        )
+        assert found, f"{VARIABLE} names a database without nodes: add them with citus_add_node"
+        return [Node(*row) for row in found]
+
+    @functools.cached_property
+    def places(self) -> list[Node]:
+        """Where the tests reach the nodes: as the environment says, or as the nodes say."""
+        given = _hosts(self._named)
+        return given if len(given) > 1 else [*given, *self.nodes[1:]]
+
+    def url(self, database: str, node: int | None = 0) -> str:
+        """Return the URL of a database at one node; with None, one that names all nodes."""
+        if node is not None:
+            return self._at(self.places[node], database).render_as_string(hide_password=False)
+        hosts = ",".join(f"{place.host}:{place.port}" for place in self.places)
+        one = self._at(Node("HOSTS", 1), database).render_as_string(hide_password=False)
+        return one.replace("HOSTS:1", hosts)
+
+    def _at(self, place: Node, database: str) -> URL:
+        named = self._named
+        return URL.create(
+            "postgresql", named.username, named.password, place.host, place.port, database
+        )
+
+    def new_name(self) -> str:
+        """Return a new database name; the database is dropped at the end of the test run."""
+        self._databases.append(f"toolledger_citus_{os.getpid()}_{next(self._numbers)}")
+        return self._databases[-1]
+
+    def database(self, *, joined: bool = True) -> str:
+        """Create a database with the extension on all nodes, and return its name.
+
+        If it is not `joined`, the coordinator knows of no other node.
+        """
+        name = self.new_name()
+        for number in range(len(self.places)):
+            self.execute(f"CREATE DATABASE {name} STRATEGY FILE_COPY", node=number, quiet=True)
+            self.execute("CREATE EXTENSION citus", database=name, node=number)
+        (first, *others) = self.nodes
+        self.execute(
+            f"SELECT citus_set_coordinator_host('{first.host}', {first.port})", database=name
+        )
+        for node in others if joined else ():
+            self.execute(f"SELECT citus_add_node('{node.host}', {node.port})", database=name)
+        self.execute(
+            f"SELECT citus_set_node_property('{first.host}', {first.port}, "
+            "'shouldhaveshards', true)",
+            database=name,
+        )
+        return name
+
+    @functools.cached_property
+    def _distributed(self) -> str:
+        from eventstore.migrate import distribute  # only where a cluster runs
+
+        name = self.database()
+        distribute(self.url(name))
+        return name
+
+    def emptied(self, node: int | None = 0) -> str:
+        """Return the URL of a distributed store without events: the same for all tests."""
+        self.execute(*EMPTYING, database=self._distributed)
+        return self.url(self._distributed, node)
+
+    def execute(
+        self, *statements: str, database: str | None = None, node: int = 0, quiet: bool = False
+    ) -> list[Any]:
+        """Run statements at a node without the library; return the rows of the last one."""
+        with self.connected(database, node) as connection:
+            rows: list[Any] = []
+            for statement in [*(["SET client_min_messages = error"] if quiet else []), *statements]:
+                result = connection.exec_driver_sql(statement)
+                rows = list(result) if result.returns_rows else []
+            return rows
+
+    @contextlib.contextmanager
+    def connected(self, database: str | None = None, node: int = 0) -> Iterator[Connection]:
+        """Connect to a database by its name or URL; each statement is committed."""
+        if database is not None and "://" in database:
+            url = make_url(database)
+        else:
+            place = self.places[node] if node else _hosts(self._named)[0]
+            url = self._at(place, database or "postgres")
+        engine = create_engine(
+            url.set(drivername="postgresql+psycopg"), isolation_level="AUTOCOMMIT"
+        )
+        try:
+            with engine.connect() as connection:
+                yield connection
+        finally:
+            engine.dispose()
+
+    def remove(self) -> None:
+        """Drop the databases that were made."""
+        for name in self._databases:
+            for number in range(len(self.places)):
+                self.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)", node=number)
+
+
+def _hosts(url: URL) -> list[Node]:
+    """Return the hosts that a URL names."""
+    several = url.query.get("host")
+    if several is None:
+        return [Node(url.host or "localhost", url.port or PORT)]
+    ports = str(url.query.get("port", "")).split(",")
+    return [
+        Node(host, int(port or PORT))
+        for host, port in itertools.zip_longest(str(several).split(","), ports)
+    ]
+
+
+@pytest.fixture(scope="session")
+def citus() -> Iterator[Citus]:
+    """Return the cluster that the environment names; skip the test where it names none."""
+    named = os.environ.get(VARIABLE)
+    if not named:
+        reason = f"Citus was not tried: {VARIABLE} names no cluster"
+        if required("citus"):
+            pytest.fail(f"{reason} (TOOLLEDGER_REQUIRE asks for it)")
+        pytest.skip(reason)
+    cluster = Citus(_parsed(named))
+    yield cluster
+    cluster.remove()
+
+
+def _parsed(named: str) -> URL:
+    """Return the URL that is given, or that of a list of hosts."""
+    from eventstore.storage.urls import parsed
+
+    return parsed(named if "://" in named else f"postgresql://postgres@{named}/postgres")
