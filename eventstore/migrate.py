@@ -22,25 +22,34 @@ __all__ = ["REVISIONS", "distribute", "move", "partition", "undistribute"]
 
 
 def move(
-    url: str, to: str | None = None, progress: Progress | None = None
+    url: str,
+    to: str | None = None,
+    progress: Progress | None = None,
+    *,
+    lanes: int | None = None,
 ) -> tuple[str | None, str | None]:
     """Bring the schema at a URL up to date, or down to `to`; return the revisions before and after.
 
     "base" drops all tables of this library. Other tables in the database stay. `progress` is
-    called, while events are migrated, with their number so far and the number of all.
+    called, while events are migrated, with their number so far and the number of all. A new store
+    gets `lanes`, which is 16 on servers if nothing is said, and 1 in a SQLite file.
 
     Raises:
+        ValueError: `lanes` makes no sense, or the store has another number.
         SchemaTooNew, StorageError: The schema is left as it was.
     """
     from eventstore.storage.factory import migrating  # loads SQLAlchemy
     from eventstore.storage.sql.distribution import refuse_distributed
+    from eventstore.storage.sql.lane_count import check_lanes
     from eventstore.storage.sql.partitions import refuse_partitioned
 
     with migrating(url) as connection:
         before = revision(connection)
         check(before)
+        if lanes is not None:
+            check_lanes(connection, lanes, exists=before is not None)
         if to is None:
-            upgrade(connection, progress=progress)
+            upgrade(connection, progress=progress, lanes=lanes)
         else:
             if to != "base":
                 refuse_partitioned(connection)

@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 import sqlalchemy as sa
-from alembic import op
+from alembic import context, op
 from sqlalchemy.dialects import mysql
 
 revision = "0001"
@@ -38,7 +38,10 @@ def options() -> dict[str, Any]:
 
 
 def upgrade() -> None:
-    """Create the tables, the store's epoch and its lanes (one on SQLite, 16 on servers)."""
+    """Create the tables, the store's epoch and its lanes.
+
+    If nothing is said, they are one on SQLite and 16 on servers.
+    """
     lanes = op.create_table(
         "toolledger_lanes",
         sa.Column("lane", sa.Integer, autoincrement=False, nullable=False),
@@ -98,7 +101,8 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("id", name="toolledger_store_pk"),
         **options(),
     )
-    count = 1 if op.get_bind().dialect.name == "sqlite" else 16
+    usual = 1 if op.get_bind().dialect.name == "sqlite" else 16
+    count = context.config.attributes.get("lanes") or usual
     op.bulk_insert(lanes, [{"lane": lane, "position": 0} for lane in range(count)])
     op.bulk_insert(
         store,

@@ -7,7 +7,7 @@ All is done under READ COMMITTED: a writer that waited for the row sees what the
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Generator, Iterable, Mapping
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
@@ -43,6 +43,7 @@ from eventstore.storage.postgresql.spread import (
 from eventstore.storage.postgresql.standby_proof import StandbyProof
 from eventstore.storage.sql.archiving_lock import held
 from eventstore.storage.sql.parts import COPIES_REMAIN, Parts
+from eventstore.storage.sql.placement import SCHEMA_LOCK, asked_on, problems
 from eventstore.storage.sql.reader import LogReader
 from eventstore.storage.sql.server import CONNECT_SECONDS, Server
 from eventstore.storage.sql.storage import SqlStorage
@@ -58,9 +59,6 @@ if TYPE_CHECKING:
     from eventstore.storage.sql.log_writer import Insert
     from eventstore.storage.sql.parts import SingleStatement
     from eventstore.storage.sql.table_engine import TableEngine
-
-SCHEMA_LOCK = 0x746F6F6C
-"""The advisory lock for schema changes, of this database alone."""
 
 ARCHIVING_LOCK = 0x746F6F6D
 """The advisory lock for archiving, of this database alone."""
@@ -155,6 +153,8 @@ class Postgresql(Server):
     """Whether a pooler (pgbouncer) may give each transaction another session of the server."""
     unreplicated_commits = 0
     """How many commits were answered that no standby may have."""
+    has_citus = False
+    """Whether the database may be spread over the nodes of a Citus cluster."""
     compound_statements = True
     checks_encoding = True
 
@@ -292,11 +292,12 @@ class Postgresql(Server):
         encoding, catalog = connection.exec_driver_sql(
             f"SELECT current_setting('server_encoding'), {CATALOG}"
         ).one()
+        self.has_citus = catalog is not None
         if encoding != "UTF8":
             raise NotAStore(
                 f"the database has the encoding {encoding}: create it with ENCODING 'UTF8'"
             )
-        if catalog is not None and is_spread(connection) and not self.commits_by_lane:
+        if self.has_citus and is_spread(connection) and not self.commits_by_lane:
             self.commits_by_lane = True
             # A node knows nothing of this session's `lock_timeout`, and waits without end.
             limit = round((self.busy_timeout + GRACE_SECONDS) * 1000)
@@ -313,6 +314,15 @@ class Postgresql(Server):
         if not self.pooled and setting not in ("on", "remote_apply"):
             return f"synchronous_commit is {setting}, and cannot be set", "on"
         return None
+
+    def misplaced(self, connection: Connection) -> Iterator[str]:
+        """Report what is wrong with where the tables are; nothing is asked of a plain server."""
+        if self.has_citus:
+            yield from problems(asked_on(connection))
+
+    def damage(self, run: Callable[[str], list[Any]]) -> Iterator[str]:
+        """Report tables that are not where the others are."""
+        yield from problems(run)
 
     @contextmanager
     def schema_lock(self, connection: Connection) -> Generator[None]:

@@ -15,6 +15,7 @@ from eventstore.storage.sql.partitions import partitions
 from eventstore.storage.sql.placement import (
     BY_LANE,
     EVERYWHERE,
+    asked_on,
     check_coordinator,
     has_citus,
     is_distributed,
@@ -50,7 +51,7 @@ def distribute(connection: Connection, shards: int | None, progress: Progress) -
             "`toolledger migrate --partitions 1` first"
         )
     clear(connection)
-    found = placements(connection)
+    found = placements(asked_on(connection))
     wrong = misplaced(found)
     if not wrong:
         return False
@@ -80,7 +81,7 @@ def undistribute(connection: Connection) -> bool:
     """
     _check(connection)
     clear(connection)
-    found = placements(connection)
+    found = placements(asked_on(connection))
     _bring_back(connection, [table for table in BY_LANE if table.name in found])
     for name in EVERYWHERE:
         if name in found:
@@ -91,13 +92,15 @@ def undistribute(connection: Connection) -> bool:
 
 def complete(connection: Connection) -> None:
     """Distribute the tables that an upgrade has made beside a log that is distributed."""
-    found = placements(connection)
-    if not is_distributed(found):
+    ask = asked_on(connection)
+    if not has_citus(ask):
         return
-    new = [name for name in misplaced(found) if name not in found]
-    beside = next(table.name for table in BY_LANE if table.name in found)
-    for name in new:
-        _create_distributed(connection, name, beside, None)
+    found = placements(ask)
+    if is_distributed(found):
+        beside = next(table.name for table in BY_LANE if table.name in found)
+        for table in BY_LANE:
+            if table.name not in found:
+                _create_distributed(connection, table.name, beside, None)
 
 
 def refuse_distributed(connection: Connection) -> None:
@@ -106,7 +109,8 @@ def refuse_distributed(connection: Connection) -> None:
     Raises:
         StorageError: they are.
     """
-    if is_distributed(placements(connection)):
+    ask = asked_on(connection)
+    if connection.dialect.name == "postgresql" and has_citus(ask) and placements(ask):
         raise StorageError(
             "the tables are distributed; nothing was changed: run `toolledger migrate "
             "--undistribute` first"
@@ -136,16 +140,17 @@ def _shard(value: int, count: int) -> int:
 def _check(connection: Connection) -> None:
     if connection.dialect.name != "postgresql":
         raise ValueError("only PostgreSQL with the extension Citus distributes a log: name one")
-    if not has_citus(connection):
+    if not has_citus(asked_on(connection)):
         raise ValueError(
             "the database has no extension Citus: run CREATE EXTENSION citus on each node and "
             "join them, see https://docs.citusdata.com"
         )
-    check_coordinator(connection)
+    check_coordinator(asked_on(connection))
 
 
 def _lanes(connection: Connection) -> int:
-    return int(connection.exec_driver_sql("SELECT count(*) FROM toolledger_lanes").scalar_one())
+    found = connection.exec_driver_sql("SELECT lanes FROM toolledger_store WHERE id = 1")
+    return int(found.scalar_one())
 
 
 def _hashes(connection: Connection, lanes: int) -> list[int]:

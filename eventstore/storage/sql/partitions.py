@@ -16,7 +16,7 @@ from sqlalchemy.schema import CreateTable
 
 from eventstore.errors import StorageError
 from eventstore.storage.sql import schema
-from eventstore.storage.sql.placement import placements
+from eventstore.storage.sql.placement import asked_on, has_citus, placements
 
 _DIALECTS = frozenset({"postgresql", "mysql", "mariadb"})
 
@@ -48,7 +48,8 @@ def partition(connection: Connection, count: int) -> None:
     """
     if connection.dialect.name not in _DIALECTS:
         raise ValueError("a SQLite store has one lane, no partitions: use PostgreSQL or MariaDB")
-    if placements(connection).keys() & {table.name for table in _TABLES}:
+    ask = asked_on(connection)
+    if connection.dialect.name == "postgresql" and has_citus(ask) and placements(ask):
         raise StorageError(
             "the tables are distributed, so each shard has some of the lanes; nothing was changed: "
             "partitions are for one server"

@@ -10,8 +10,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from eventstore.errors import StorageError
 from eventstore.storage.migrations import VERSION_TABLE
@@ -19,6 +19,9 @@ from eventstore.storage.sql import schema
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
+
+Ask: TypeAlias = "Callable[[str], Sequence[Sequence[Any]]]"
+"""Gives the rows of a statement."""
 
 MOVING = "toolledger_moving"
 """The schema of the copies, and of what is noted for them."""
@@ -47,20 +50,20 @@ class Placement(NamedTuple):
     """`t` where each node has all rows."""
 
 
-def has_citus(connection: Connection) -> bool:
-    """Return whether the database has the extension."""
-    if connection.dialect.name != "postgresql":
-        return False
-    found = connection.exec_driver_sql("SELECT 1 FROM pg_extension WHERE extname = 'citus'")
-    return found.scalar() is not None
+def asked_on(connection: Connection) -> Ask:
+    """Return what gives the rows of a statement on a connection."""
+    return lambda statement: connection.exec_driver_sql(statement).fetchall()
 
 
-def placements(connection: Connection) -> dict[str, Placement]:
+def has_citus(ask: Ask) -> bool:
+    """Return whether a database of PostgreSQL has the extension."""
+    return bool(ask("SELECT 1 FROM pg_extension WHERE extname = 'citus'"))
+
+
+def placements(ask: Ask) -> dict[str, Placement]:
     """Return how Citus knows the tables of the log, without those that it does not know."""
-    if not has_citus(connection):
-        return {}
     names = ", ".join(f"to_regclass('{name}')" for name in _names())
-    found = connection.exec_driver_sql(
+    found = ask(
         "SELECT c.relname, p.partmethod::text, column_to_column_name(p.logicalrelid, p.partkey), "
         "p.colocationid, p.repmodel::text FROM pg_dist_partition p "
         f"JOIN pg_class c ON c.oid = p.logicalrelid WHERE c.oid IN ({names})"
@@ -76,10 +79,14 @@ def is_distributed(found: Mapping[str, Placement]) -> bool:
 def misplaced(found: Mapping[str, Placement]) -> list[str]:
     """Return the tables of a distributed log that are not at their place."""
     group = _group(found)
-    by_lane = [table.name for table in BY_LANE]
-    return [name for name in by_lane if not _is_by_lane(found.get(name), group)] + [
-        name for name in EVERYWHERE if name not in found or found[name].model != "t"
+    apart = [
+        table.name
+        for table in BY_LANE
+        if (placement := found.get(table.name)) is None
+        or not _is_by_lane(placement)
+        or placement.group != group
     ]
+    return apart + [name for name in EVERYWHERE if name not in found or found[name].model != "t"]
 
 
 def problem(found: Mapping[str, Placement]) -> str | None:
@@ -95,16 +102,15 @@ def problem(found: Mapping[str, Placement]) -> str | None:
     )
 
 
-def broken_off(connection: Connection) -> str | None:
+def broken_off(ask: Ask) -> str | None:
     """Return what is to be done about a move of the tables that did not end; None without one."""
-    if connection.dialect.name != "postgresql":
-        return None
-    left = connection.exec_driver_sql(
-        f"SELECT 1 FROM pg_namespace WHERE nspname = '{MOVING}' AND NOT EXISTS (SELECT FROM "
+    left = ask(
+        "SELECT 1 WHERE citus_is_coordinator() AND EXISTS "
+        f"(SELECT FROM pg_namespace WHERE nspname = '{MOVING}') AND NOT EXISTS (SELECT FROM "
         "pg_locks JOIN pg_database d ON d.oid = database AND d.datname = current_database() "
         f"WHERE locktype = 'advisory' AND classid = 0 AND objid = {SCHEMA_LOCK} AND granted)"
     )
-    if left.scalar() is None:
+    if not left:
         return None
     return (
         "a move of the tables was broken off, and each append notes what it changes for it: "
@@ -112,29 +118,28 @@ def broken_off(connection: Connection) -> str | None:
     )
 
 
-def problems(connection: Connection) -> list[str]:
+def problems(ask: Ask) -> list[str]:
     """Return all that is wrong with where the tables are."""
-    return list(filter(None, (problem(placements(connection)), broken_off(connection))))
+    if not has_citus(ask):
+        return []
+    return list(filter(None, (problem(placements(ask)), broken_off(ask))))
 
 
-def check_coordinator(connection: Connection) -> None:
+def check_coordinator(ask: Ask) -> None:
     """Refuse to change the schema at a node that cannot do it for the others.
 
     Raises:
         StorageError: it is not the coordinator of its cluster.
     """
-    if not has_citus(connection):
+    if not has_citus(ask) or ask("SELECT 1 WHERE citus_is_coordinator()"):
         return
-    run = connection.exec_driver_sql
-    if run("SELECT citus_is_coordinator()").scalar():
-        return
-    found = run(
+    found = ask(
         "SELECT nodename, nodeport FROM pg_dist_node WHERE groupid = 0 AND noderole = 'primary'"
-    ).fetchone()
-    where = "the cluster's coordinator" if found is None else f"{found[0]}:{found[1]}"
+    )
+    where = "".join(f" ({host}:{port})" for host, port in found)
     raise StorageError(
         "this is a worker of a Citus cluster, which cannot change tables for all nodes; nothing "
-        f"was changed: name the coordinator ({where}) in the URL"
+        f"was changed: name the coordinator{where} in the URL"
     )
 
 
@@ -145,12 +150,8 @@ def _names() -> list[str]:
 def _group(found: Mapping[str, Placement]) -> int | None:
     """Return the group of the first table that is distributed by lane."""
     of_tables = (found.get(table.name) for table in BY_LANE)
-    return next((each.group for each in of_tables if _is_by_lane(each, None)), None)
+    return next((each.group for each in of_tables if each and _is_by_lane(each)), None)
 
 
-def _is_by_lane(placement: Placement | None, group: int | None) -> bool:
-    return (
-        placement is not None
-        and (placement.method, placement.column) == ("h", "lane")
-        and group in (None, placement.group)
-    )
+def _is_by_lane(placement: Placement) -> bool:
+    return (placement.method, placement.column) == ("h", "lane")

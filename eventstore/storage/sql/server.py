@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 import warnings
 from abc import abstractmethod
-from collections.abc import Collection, Generator
+from collections.abc import Collection, Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -100,6 +100,10 @@ class Server(Backend):
     @abstractmethod
     def weak_durability(self, connection: Connection) -> tuple[str, str] | None:
         """Return the setting by which the server answers COMMIT too early, and its right value."""
+
+    def misplaced(self, connection: Connection) -> Iterator[str]:  # noqa: ARG002 - for others
+        """Report what is wrong with where the tables are, if they are spread over nodes."""
+        yield from ()  # as on a single server
 
     @abstractmethod
     def schema_lock(self, connection: Connection) -> AbstractContextManager[None]:
@@ -235,7 +239,7 @@ class Server(Backend):
         try:
             with engine.connect() as connection:
                 self.check_server(connection)
-                self._check_durability(connection)
+                self._check_settings(connection)
                 if self._is_current(connection):
                     return
                 with self.schema_lock(connection):
@@ -248,8 +252,8 @@ class Server(Backend):
         finally:
             engine.dispose()
 
-    def _check_durability(self, connection: Connection) -> None:
-        """Warn of a server that does not keep what "full" promises, whatever a session sets."""
+    def _check_settings(self, connection: Connection) -> None:
+        """Warn of a server that does not keep what "full" promises, and of tables out of place."""
         weak = None if self.durability == "normal" else self.weak_durability(connection)
         if weak is not None:
             setting, right = weak
@@ -259,6 +263,8 @@ class Server(Backend):
                 RuntimeWarning,
                 stacklevel=2,
             )
+        for problem in self.misplaced(connection):
+            warnings.warn(f"{self.address}: {problem}", RuntimeWarning, stacklevel=2)
 
     def _is_current(self, connection: Connection) -> bool:
         try:

@@ -79,10 +79,7 @@ class Staging:
                         f"CREATE UNLOGGED TABLE {MOVING}.{use}_{table.name} AS "
                         f"SELECT {_key(table)} FROM {table.name} WHERE false"
                     )
-            self._run(
-                "SELECT set_config(name, 'off', true) FROM pg_settings "
-                "WHERE name = 'citus.enable_ddl_propagation'"
-            ).fetchall()
+            self._run("SET LOCAL citus.enable_ddl_propagation = off")  # no node needs them
             for table in self._tables:
                 self._run(_note(table))
             tried_briefly(self._connection, self._create_triggers)
@@ -201,10 +198,7 @@ def transaction(connection: Connection) -> Generator[None]:
     run("BEGIN")
     try:
         lift_time_limits(connection)
-        run(
-            "SELECT set_config(name, 'sequential', true) FROM pg_settings "
-            "WHERE name = 'citus.multi_shard_modify_mode'"
-        ).fetchall()
+        run("SET LOCAL citus.multi_shard_modify_mode = 'sequential'")  # a DROP may follow a copy
         yield
     except BaseException:
         if not connection.invalidated:

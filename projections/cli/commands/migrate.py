@@ -1,12 +1,13 @@
-"""`migrate`: the revision of the schema, and the partitions of the tables."""
+"""`migrate`: the revision of the schema, and where its tables are: partitions, nodes."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated
 
 import typer
 
-from eventstore.migrate import REVISIONS, move, partition
+from eventstore.migrate import REVISIONS, distribute, move, partition, undistribute
 from projections.cli.options import URL, Json, Url, open_store, progress_bar
 from projections.cli.output import print_json, say
 from projections.formatting import plural
@@ -28,26 +29,65 @@ Partitions = Annotated[
         help="Put a server's events into so many partitions by lane; 1 is one table again.",
     ),
 ]
+Lanes = Annotated[
+    int | None,
+    typer.Option(
+        "--lanes",
+        metavar="COUNT",
+        help="Make a new store on a server with so many lanes (16 if not said).",
+    ),
+]
+Distributed = Annotated[
+    bool | None,
+    typer.Option(
+        "--distribute/--undistribute",
+        help="Spread the tables over the nodes of a Citus cluster by lane, or bring them back.",
+    ),
+]
+Shards = Annotated[
+    int | None,
+    typer.Option(
+        "--shards",
+        metavar="COUNT",
+        help="With --distribute: how many shards, in place of what gives nodes equal shares.",
+    ),
+]
 
 
 def migrate(
     down: Down = None,
     partitions: Partitions = None,
+    lanes: Lanes = None,
+    distributed: Distributed = None,
+    shards: Shards = None,
     url: Url = URL,
     *,
     yes: Yes = False,
     as_json: Json = False,
 ) -> None:
     """Bring the schema up to date and show its revision; --down takes it back."""
+    _refuse_together(
+        {
+            "--down": down,
+            "--partitions": partitions,
+            "--lanes": lanes,
+            "--distribute": distributed,
+        }
+    )
+    if shards is not None and not distributed:
+        raise typer.BadParameter("pass it with --distribute", param_hint="--shards")
     if partitions is not None:
-        _partition(url, partitions, down, as_json=as_json)
+        _partition(url, partitions, as_json=as_json)
+        return
+    if distributed is not None:
+        _distribute(url, shards, there=distributed, as_json=as_json)
         return
     if down is not None and down not in (*REVISIONS, "base"):
         known = ", ".join(("base", *REVISIONS))
         raise typer.BadParameter(f"{down!r}: pass one of {known}", param_hint="--down")
     if down is None:
         with progress_bar("migrating") as show:
-            before, after = move(url, progress=show)
+            before, after = move(url, progress=show, lanes=lanes)
     else:
         epoch = _refuse_loss(url, down, yes=yes)
         with progress_bar("migrating") as show:
@@ -64,9 +104,14 @@ def migrate(
         say(f"the schema went from revision {before or 'none'} to {after or 'none'}")
 
 
-def _partition(url: str, count: int, down: str | None, *, as_json: bool) -> None:
-    if down is not None:
-        raise typer.BadParameter("pass it without --down", param_hint="--partitions")
+def _refuse_together(options: Mapping[str, object]) -> None:
+    """Refuse options of which each says what to do, if several are given."""
+    first, *others = [name for name, value in options.items() if value is not None] or [""]
+    if others:
+        raise typer.BadParameter(f"pass it without {first}", param_hint=others[0])
+
+
+def _partition(url: str, count: int, *, as_json: bool) -> None:
     before = partition(url, count)
     if as_json:
         print_json({"before": before, "partitions": count})
@@ -74,6 +119,22 @@ def _partition(url: str, count: int, down: str | None, *, as_json: bool) -> None
         say(f"the events are in {plural(count, 'partition')}: nothing to do")
     else:
         say(f"the events went from {plural(before, 'partition')} to {count}")
+
+
+def _distribute(url: str, shards: int | None, *, there: bool, as_json: bool) -> None:
+    if there:
+        with progress_bar("distributing") as show:
+            moved = distribute(url, shards, show)
+        place = "spread over the nodes of the cluster"
+    else:
+        moved = undistribute(url)
+        place = "together on the coordinator"
+    if as_json:
+        print_json({"distributed": there, "moved": moved})
+    elif moved:
+        say(f"the tables are {place} now")
+    else:
+        say(f"the tables are {place}: nothing to do")
 
 
 def _refuse_loss(url: str, down: str, *, yes: bool) -> str:
