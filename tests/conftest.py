@@ -9,13 +9,32 @@ from typing import TYPE_CHECKING
 import pytest
 from support import bytecode, tiers
 from support.cluster import cluster
-from support.server_room import ServerRoom, mariadb, mysql, own_server, postgresql, server, used
+from support.galera import own_galera
+from support.server_room import (
+    ServerRoom,
+    galera,
+    mariadb,
+    mysql,
+    own_server,
+    postgresql,
+    server,
+    used,
+)
 
 if TYPE_CHECKING:
     from eventstore import Conversation, EventStore
     from eventstore.testing import FrozenClock
 
-__all__ = ["cluster", "mariadb", "mysql", "own_server", "postgresql", "server"]
+__all__ = [
+    "cluster",
+    "galera",
+    "mariadb",
+    "mysql",
+    "own_galera",
+    "own_server",
+    "postgresql",
+    "server",
+]
 
 TESTS_AT_ONCE = 4
 
