@@ -7,6 +7,7 @@ absent; they fail where TOOLLEDGER_REQUIRE names `galera`.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import shlex
@@ -227,12 +228,40 @@ class Galera(MariaDB):
         """Return the URLs of a database through each node."""
         return [node.url(url) for node in self.nodes]
 
+    def others(self, node: Node) -> list[Node]:
+        """Return all nodes but one."""
+        return [one for one in self.nodes if one is not node]
+
+    def assert_all_have_the_same(self, url: str) -> None:
+        """Compare each table of a database, row by row, between the nodes."""
+        first, *others = (_digests(one) for one in self.urls(url))
+        assert len(first) > 1
+        for other in others:
+            assert other == first
+
     def _wait(self, what: str, condition: Callable[[], bool]) -> None:
         try:
             wait_for(what, condition)
         except TimeoutError as error:
             logs = "\n".join(f"{one.name}: {one.end_of_log()}" for one in self.nodes)
             raise TimeoutError(f"{error}\n{logs}") from None
+
+
+def _digests(url: str) -> dict[str, tuple[int, str]]:
+    """Return the number of rows of each table, and a digest of them, as one node has them."""
+    found = {}
+    engine = create_engine(url, isolation_level="AUTOCOMMIT")
+    try:
+        with engine.connect() as connection:
+            connection.exec_driver_sql("SET SESSION wsrep_sync_wait = 1")
+            for (table,) in connection.exec_driver_sql("SHOW TABLES").all():
+                rows = connection.exec_driver_sql(f"SELECT * FROM {table}")  # noqa: S608 - it exists
+                lines = sorted(repr(tuple(row)) for row in rows)
+                digest = hashlib.sha256("\n".join(lines).encode()).hexdigest()
+                found[table] = len(lines), digest
+    finally:
+        engine.dispose()
+    return found
 
 
 @pytest.fixture

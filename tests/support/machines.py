@@ -15,7 +15,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -26,6 +26,8 @@ from support.servers import AbsentError, die_with_us, required
 WAIT_SECONDS = 120
 AS_USER = ("unshare", "--user", "--map-user=1000", "--map-group=1000")
 """What runs a program as a user to whom our files belong: servers do not run as root."""
+NOWHERE = "02:00:00:00:00:01"
+"""The address of a network card that no machine has."""
 
 _networks = itertools.count()
 
@@ -139,6 +141,29 @@ class Machine:
         """Connect it again."""
         _ip(f"link set {self._interface} up")
 
+    def isolate(self, others: Iterable[Machine]) -> None:
+        """Cut it off from other machines, silently; clients still reach it."""
+        for one, other in self._pairs(others):
+            one.run_inside(
+                f"ip neigh replace {other.address} lladdr {NOWHERE} nud permanent dev eth0"
+            )
+
+    def reunite(self, others: Iterable[Machine]) -> None:
+        """Connect it to the others again."""
+        for one, other in self._pairs(others):
+            one.run_inside(f"ip neigh del {other.address} dev eth0")
+
+    def _pairs(self, others: Iterable[Machine]) -> Iterator[tuple[Machine, Machine]]:
+        for other in others:
+            if other is not self:
+                yield self, other
+                yield other, self
+
+    def run_inside(self, command: str) -> None:
+        """Run a command in its network."""
+        assert self._process is not None
+        _run(f"nsenter --net --target {self._process.pid} {command}")
+
     def end_of_log(self) -> str:
         """Return the last lines that its programs wrote."""
         logs = (path.read_text(errors="replace")[-1500:] for path in self.folder.glob("*.log"))
@@ -207,11 +232,14 @@ def _program(name: str) -> str:
 
 
 def _ip(command: str) -> None:
-    done = subprocess.run(
-        [_program("ip"), *command.split()], capture_output=True, text=True, check=False
-    )
+    _run(f"ip {command}")
+
+
+def _run(command: str) -> None:
+    name, *words = command.split()
+    done = subprocess.run([_program(name), *words], capture_output=True, text=True, check=False)
     if done.returncode:
-        raise AbsentError(f"ip {command}: {done.stderr.strip()}")
+        raise AbsentError(f"{command}: {done.stderr.strip()}")
 
 
 def _delete_link(name: str) -> None:
