@@ -272,6 +272,7 @@ def write_apart(url: str, writer: str, busy_timeout: float, pipe: Connection) ->
 
     with opened(url, busy_timeout, pipe.send) as store:
         write(store, writer, pipe.send, pipe.poll, is_given_up)
+    pipe.poll() and pipe.recv()  # or what was said may be lost with it
 
 
 @contextmanager
