@@ -69,6 +69,12 @@ class Backend(ABC):
     first write on, or refuse the later one of two that have changed the same row.
     """
 
+    fence: Sequence[str] = ()
+    """Statements for a lane that keep an earlier COMMIT in it from taking place after their own.
+
+    Where there are any, a row that is locked may still be written on another server.
+    """
+
     erasing: ClassVar[str | None] = None
     """What has a connection overwrite what it deletes, before a redaction."""
 
