@@ -225,8 +225,16 @@ class Galera(MariaDB):
         self._wait("a whole cluster", whole)
 
     def urls(self, url: str) -> list[str]:
-        """Return the URLs of a database through each node."""
+        """Return the URLs of a database through each node alone."""
         return [node.url(url) for node in self.nodes]
+
+    def urls_of_all(self, url: str) -> list[str]:
+        """Return the URLs of a database through all nodes, each with another node first."""
+        found, hosts = [], self.addresses
+        for number in range(SIZE):
+            listed = ",".join((hosts * 2)[number : number + SIZE])
+            found.append(url.replace(f"{hosts[0]}:{PORT}", listed, 1))
+        return found
 
     def others(self, node: Node) -> list[Node]:
         """Return all nodes but one."""

@@ -104,10 +104,15 @@ class Machine:
             _ip(f"link add {self._interface} type veth peer name {card}")
             _ip(f"link set {self._interface} master {self._bridge} up")
             power.write(b"go\n")
-        link = Path(f"/proc/{self._process.pid}/ns")
-        ours = (link / "pid").readlink()
-        wait_for("a machine's namespace", lambda: (link / "pid_for_children").readlink() != ours)
-        self._namespace = str((link / "pid_for_children").readlink())
+        spaces = f"/proc/{self._process.pid}/ns"
+        # There is no link between the making of the namespace and that of its first process.
+        unmade = "", _link(f"{spaces}/pid")
+
+        def namespace() -> str:
+            return _link(f"{spaces}/pid_for_children")
+
+        wait_for("a machine's namespace", lambda: namespace() not in unmade)
+        self._namespace = namespace()
 
     def kill(self) -> None:
         """Kill all its processes at once, as a power cut does."""
