@@ -374,6 +374,8 @@ class Mysql(Server):
 
     def is_transient(self, error: BaseException) -> bool:
         """Return whether the same statement may succeed if it is repeated."""
+        if isinstance(error, StorageError):  # ours: the driver itself may be missing
+            return False
         return isinstance(error, self.driver_module.Error) and _code(error) in _PASSING
 
     def damage(self, run: Callable[[str], list[Any]]) -> Iterator[str]:

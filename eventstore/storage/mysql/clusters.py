@@ -98,9 +98,9 @@ def is_galera(on: object, provider: object) -> bool:
 
 
 def risk_of_split(options: str) -> tuple[str, str] | None:
-    """Return the provider's option that lets two halves of a cluster write apart, and its right value.
+    """Return what lets two halves of a cluster write apart, as `weak_durability` does.
 
-    One half loses what it wrote when they meet again.
+    One half loses what it wrote when they meet again. `options` are those of the provider.
     """
     found = dict(option.strip().partition(" = ")[::2] for option in options.split(";"))
     for name in ("pc.ignore_sb", "pc.ignore_quorum"):

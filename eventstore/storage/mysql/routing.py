@@ -53,7 +53,7 @@ class Routing:
 
     def is_left(self, info: Mapping[Any, Any]) -> bool:
         """Return whether other connections, with other `info`, go to another server by now."""
-        return info.get(_CHANGES, self.hosts.changes) != self.hosts.changes
+        return bool(info.get(_CHANGES, self.hosts.changes) != self.hosts.changes)
 
     def note_ping(self, info: Any) -> None:
         """Take note that a connection is given up because it was idle for too long, perhaps."""

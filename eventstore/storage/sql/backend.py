@@ -69,12 +69,6 @@ class Backend(ABC):
     first write on, or refuse the later one of two that have changed the same row.
     """
 
-    fence: Sequence[str] = ()
-    """Statements for a lane that keep an earlier COMMIT in it from taking place after their own.
-
-    Where there are any, a row that is locked may still be written on another server.
-    """
-
     erasing: ClassVar[str | None] = None
     """What has a connection overwrite what it deletes, before a redaction."""
 
@@ -184,6 +178,14 @@ class Backend(ABC):
         return f"<{type(self).__name__} {shown(self.url)!r}>"
 
     # what it holds
+
+    @property
+    def fence(self) -> Sequence[str]:
+        """Statements for a lane after whose COMMIT no earlier one in that lane takes place.
+
+        There are some where a row that is locked may still be written on another server.
+        """
+        return ()
 
     def check_in_place(self) -> None:
         """Refuse to use a database that is no longer the one that was opened."""
