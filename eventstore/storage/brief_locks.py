@@ -73,7 +73,7 @@ def lanes_held(connection: Connection) -> Generator[None]:
     Each change of the schema ends a transaction there, so another connection holds them. In a
     cluster locks count on one server alone.
     """
-    from eventstore.storage.mysql.stopped_writers import is_in_cluster, writers_stopped
+    from eventstore.storage.stopped_writers import is_in_cluster, writers_stopped
 
     if is_in_cluster(connection):
         with writers_stopped(connection):

@@ -14,7 +14,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from eventstore.storage.mysql.clusters import standing
+from eventstore.storage.clusters import standing
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
