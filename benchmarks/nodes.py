@@ -53,17 +53,12 @@ class Place(NamedTuple):
     @property
     def nodes(self) -> list[URL]:
         """The URL of each of its nodes."""
-        url = make_url(self.url)
         driver = "postgresql+psycopg" if self.is_postgresql else "mysql+pymysql"
-        hosts = url.host.split(",") if url.host else []
-        given = url.query.get("host", ())
-        hosts += [given] if isinstance(given, str) else list(given)
-        found = []
-        for host in hosts:
-            name, _, port = host.partition(":")
-            plain = url.set(drivername=driver, host=name, port=int(port or url.port or 0) or None)
-            found.append(plain.set(query={}))
-        return found
+        _, _, rest = self.url.partition("://")
+        address, _, database = rest.partition("/")
+        user, at, hosts = address.rpartition("@")
+        database, _, _ = database.partition("?")
+        return [make_url(f"{driver}://{user}{at}{host}/{database}") for host in hosts.split(",")]
 
     @property
     def is_postgresql(self) -> bool:

@@ -186,6 +186,14 @@ class Backend(ABC):
 
     # what it holds
 
+    @property
+    def fence(self) -> Sequence[str]:
+        """Statements for a lane after whose COMMIT no earlier one in that lane takes place.
+
+        There are some where a row that is locked may still be written on another server.
+        """
+        return ()
+
     def check_in_place(self) -> None:
         """Refuse to use a database that is no longer the one that was opened."""
 

@@ -290,14 +290,18 @@ class Connections:
 
 
 def reconnecting(backend: Backend, attempt: Callable[[], Result]) -> Result:
-    """Return what an attempt gives; repeat it for `busy_timeout` while no server takes it."""
+    """Return what an attempt gives; repeat it for `busy_timeout` while no server takes it.
+
+    It is repeated, too, where the server gave it up for others, as in a deadlock.
+    """
     began, delays = time.monotonic(), None
     while True:
         try:
             return attempt()
         except Exception as error:
             delays = delays or backoff_delays(began + backend.busy_timeout)
-            delay = next(delays, None) if backend.is_connection_lost(error) else None
+            passes = backend.is_connection_lost(error) or backend.is_transient(error)
+            delay = next(delays, None) if passes else None
             if delay is None:
                 raise
             time.sleep(delay)
