@@ -92,7 +92,7 @@ def counted(place: Place) -> tuple[float, float]:
             else:
                 found = dict(run("SHOW GLOBAL STATUS").fetchall())
                 transactions += int(found["Com_commit"])
-                syncs += int(found["Innodb_os_log_fsyncs"])
+                syncs += int(found["Innodb_data_fsyncs"])
     return transactions, syncs
 
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support.galera import Node
-import pytest
 from support.storms import Storm
 
 from eventstore import EventStore
