@@ -10,13 +10,33 @@ import pytest
 from support import bytecode, tiers
 from support.citus import citus
 from support.cluster import cluster
-from support.server_room import ServerRoom, mariadb, mysql, own_server, postgresql, server, used
+from support.galera import own_galera
+from support.server_room import (
+    ServerRoom,
+    galera,
+    mariadb,
+    mysql,
+    own_server,
+    postgresql,
+    server,
+    used,
+)
 
 if TYPE_CHECKING:
     from eventstore import Conversation, EventStore
     from eventstore.testing import FrozenClock
 
-__all__ = ["citus", "cluster", "mariadb", "mysql", "own_server", "postgresql", "server"]
+__all__ = [
+    "citus",
+    "cluster",
+    "galera",
+    "mariadb",
+    "mysql",
+    "own_galera",
+    "own_server",
+    "postgresql",
+    "server",
+]
 
 TESTS_AT_ONCE = 4
 

@@ -5,8 +5,8 @@
 2. A URL that cannot be read may hold its secret anywhere: only its scheme is shown, unless the rest
    has no character that could stand before or after a password.
 3. The parser's own errors quote what they could not read. They never become the cause of ours.
-4. Several servers (`postgresql://u@h1:1,h2:2/db`) become libpq's options `host` and `port`, as
-   SQLAlchemy has no other place for them.
+4. Several servers (`postgresql://u@h1:1,h2:2/db`, or `mysql://`) become libpq's options `host` and
+   `port`, as SQLAlchemy has no other place for them.
 5. A URL whose parts hold the signs of other parts is not read: `postgresql://u;password=p@h/d`
    would give a user `u;password=p`, and the errors of servers name users.
 """
@@ -21,11 +21,12 @@ from sqlalchemy import URL, make_url
 from eventstore.domain.credentials import may_be_address
 
 _SERVERS = re.compile(
-    r"(?P<scheme>postgres(?:ql)?(?:\+\w+)?)://(?P<user>[^:/?]*(?::[^@]*)?@)?"
+    r"(?P<scheme>(?:postgres(?:ql)?|mysql|mariadb)(?:\+\w+)?)://(?P<user>[^:/?]*(?::[^@]*)?@)?"
     r"(?P<hosts>[^/?@]*,[^/?@]*)(?P<rest>[/?].*)?",
     re.DOTALL,
 )
 _SERVER = re.compile(r"\[?(?P<host>(?<=\[)[^\]]*|[^:\[\]]*)\]?(?::(?P<port>.*))?", re.DOTALL)
+_PORT = re.compile(r"[0-9]{0,5}")
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]{0,40}:(?://)?)(.*)", re.DOTALL)
 _MAY_HOLD_SECRETS = re.compile(r"[:@=?&;,#%\s]")
 _SIGNS_IN_A_NAME = re.compile(r"[;=&#]")
@@ -109,8 +110,10 @@ def _several_servers(text: str) -> URL | None:
     found = _SERVERS.fullmatch(text)
     if found is None:
         return None
-    scheme, user, servers, rest = found.group("scheme", "user", "hosts", "rest")
-    pairs = [_SERVER.fullmatch(server) for server in servers.split(",")]
+    scheme, user, listed, rest = found.group("scheme", "user", "hosts", "rest")
+    pairs = [_SERVER.fullmatch(server) for server in listed.split(",")]
+    if any(pair is None or not _PORT.fullmatch(pair["port"] or "") for pair in pairs):
+        raise ValueError  # it may be a password
     options = {
         "host": ",".join(pair["host"] for pair in pairs if pair),
         "port": ",".join(pair["port"] or "" for pair in pairs if pair),
@@ -140,24 +143,29 @@ def shown_address(url: URL) -> str:
 
 def _rendered(url: URL, options: Mapping[str, str | tuple[str, ...]]) -> str:
     """Return a URL as text, its servers in their usual place."""
-    servers = "" if url.host else ",".join(_servers(url))
-    if "/" in servers:  # the folder of a socket
-        servers = ""
-    if servers:
+    listed = "" if url.host else ",".join(_servers(url))
+    if "/" in listed:  # the folder of a socket
+        listed = ""
+    if listed:
         options = {name: value for name, value in options.items() if name not in ("host", "port")}
     text = url.set(query=options).render_as_string(hide_password=True)
     scheme, _, rest = text.replace("=%2A%2A%2A", f"={_HIDDEN}").partition("://")
     end = len(_AUTHORITY.match(rest)[0])  # type: ignore[index] # it matches any text
-    return f"{scheme}://{rest[:end]}{servers}{rest[end:]}"
+    return f"{scheme}://{rest[:end]}{listed}{rest[end:]}"
 
 
 def _servers(url: URL) -> list[str]:
-    """Return the servers in the options `host` and `port`."""
+    """Return the servers in the options `host` and `port`, as a URL has them."""
+    named = [(f"[{h}]" if h.count(":") > 1 else h, port) for h, port in servers(url)]
+    return [f"{name}:{port}" if port else name for name, port in named]
+
+
+def servers(url: URL) -> list[tuple[str, str]]:
+    """Return the servers in the options `host` and `port`; one port is that of all."""
     hosts, ports = (_listed(url.query.get(name, ())) for name in ("host", "port"))
     ports += ports[-1:] * (len(hosts) - len(ports)) if len(ports) == 1 else []
     ports += [""] * (len(hosts) - len(ports))
-    names = [f"[{host}]" if host.count(":") > 1 else host for host in hosts]
-    return [f"{name}:{port}" if port else name for name, port in zip(names, ports, strict=False)]
+    return list(zip(hosts, ports, strict=False))
 
 
 def _listed(value: str | tuple[str, ...]) -> list[str]:

@@ -25,12 +25,13 @@ from threading import Thread
 from typing import TypeVar
 
 import pytest
+from support.galera import Galera
 from support.servers import AbsentError, MariaDB, MySQL, PostgreSQL, Server, external, required
 
 ROOM = "TOOLLEDGER_TEST_SERVER_ROOM"
 """The environment's name for the folder of the owner's socket and lock."""
 
-KINDS: tuple[type[Server], ...] = (PostgreSQL, MariaDB, MySQL)
+KINDS: tuple[type[Server], ...] = (PostgreSQL, MariaDB, MySQL, Galera)
 """The servers that tests share."""
 
 _of_the_process: dict[type[Server], Server | str] = {}
@@ -154,6 +155,12 @@ def mariadb() -> MariaDB:
 def mysql() -> MySQL:
     """Return the MySQL server of this test run."""
     return started(MySQL)
+
+
+@pytest.fixture(scope="session")
+def galera() -> Galera:
+    """Return the Galera cluster of this test run, whose nodes nobody breaks."""
+    return started(Galera)
 
 
 @pytest.fixture(params=["postgresql", "mariadb", "mysql"])

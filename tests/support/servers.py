@@ -340,7 +340,7 @@ class MariaDB(Server):
             "mysql+pymysql", "root", host="127.0.0.1", port=port, query={"ssl_disabled": "true"}
         )
 
-    def install(self) -> None:
+    def install(self, *options: str) -> None:
         """Run `mariadb-install-db`."""
         self.program = _find("mariadbd", "/usr/sbin", "/usr/local/sbin")
         self.run(
@@ -350,6 +350,7 @@ class MariaDB(Server):
             f"--tmpdir={self.temporary()}",
             "--auth-root-authentication-method=normal",
             "--skip-test-db",
+            *options,
         )
 
     def temporary(self) -> Path:
@@ -408,7 +409,7 @@ class MariaDB(Server):
 class MySQL(MariaDB):
     """Oracle's MySQL with its default settings, except for the size of its memory."""
 
-    def install(self) -> None:
+    def install(self, *options: str) -> None:
         """Let the server create its files."""
         self.program = _mysql()
         self.run(
@@ -417,6 +418,7 @@ class MySQL(MariaDB):
             "--initialize-insecure",
             f"--datadir={self.data}",
             f"--tmpdir={self.temporary()}",
+            *options,
         )
 
     def command(self) -> list[str]:

@@ -1,13 +1,16 @@
-"""A storm: writers, followers and a projector on one log, whatever happens to its server."""
+"""A storm: writers, followers and a projector on one log, whatever happens to its servers."""
 
 from __future__ import annotations
 
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from functools import partial
+from itertools import cycle
+from multiprocessing.connection import Connection
 from types import TracebackType
 from typing import Any, Self
 from uuid import uuid4
@@ -35,22 +38,30 @@ CONVERSATIONS = 20
 EVENTS_OF_AN_OPENING = 100
 """After how many events the second follower opens its store again, with the cursor it kept."""
 WAIT_SECONDS = 90
+PAUSE_SECONDS = 0.1
+"""How long a writer waits after an error."""
 MAX_EVENTS_PER_WRITER = 20_000
+
+Said = Acknowledgement | str | float
+"""What a writer tells: what it was told of an append, an error, or how long an append took."""
 
 
 class Storm:
-    """Threads that use a log until the end of the `with`, and what they were told.
+    """What uses a log until the end of the `with`, and what it was told.
 
-    The writers share a store, and therefore commits. An append that raises is repeated with its
-    event ids until it returns; `busy_timeout` bounds each try.
+    The writers are threads that share a store, and therefore commits. Where the log is on `nodes`,
+    they are processes, each at the next node, and so is each opening of a follower. An append that
+    raises is repeated with its event ids until it returns; `busy_timeout` bounds each try.
     """
 
-    def __init__(self, url: str, busy_timeout: float = 60.0) -> None:
+    def __init__(self, url: str, busy_timeout: float = 60.0, nodes: Sequence[str] = ()) -> None:
         self.errors: Counter[str] = Counter()
         """How often an append, a follower or the projector met which error."""
         self.longest_stall_seconds = 0.0
         """The longest time that one append took, with its repeats."""
         self._url = url
+        self._nodes = nodes
+        self._next_url = cycle(nodes or [url])
         self._busy_timeout = busy_timeout
         self._notes: list[Acknowledgement] = []
         self._readings: dict[str, list[Place]] = {"steady": [], "re-opened": []}
@@ -68,7 +79,7 @@ class Storm:
 
     def __enter__(self) -> Self:
         jobs: list[tuple[Callable[..., None], Sequence[Any]]] = [
-            *((self._write, (f"writer-{number}",)) for number in range(WRITERS)),
+            *(self._writer(f"writer-{number}") for number in range(WRITERS)),
             (self._follow, ("steady", None)),
             (self._follow, ("re-opened", EVENTS_OF_AN_OPENING)),
             (self._project, ()),
@@ -97,6 +108,12 @@ class Storm:
             self._written.set()
             self._pool.shutdown()
             self._store.close()
+
+    def _writer(self, name: str) -> tuple[Callable[..., None], Sequence[Any]]:
+        if self._nodes:
+            return self._hear_process, (name, next(self._next_url))
+        is_calm, is_given_up = self._calm.is_set, partial(self._given_up.wait, PAUSE_SECONDS)
+        return write, (self._store, name, self._hear, is_calm, is_given_up)
 
     def wait_for_appends(
         self, count: int = 100, meanwhile: Callable[[], None] = lambda: None
@@ -141,33 +158,34 @@ class Storm:
         return f"{events} events, {stall}; errors: {dict(self.errors)}"
 
     def _open(self) -> EventStore:
-        return EventStore.open(self._url, busy_timeout=self._busy_timeout)
+        return EventStore.open(next(self._next_url), busy_timeout=self._busy_timeout)
 
-    def _write(self, writer: str) -> None:
-        number = 0
-        while not self._calm.is_set() and number < MAX_EVENTS_PER_WRITER:
-            call_id = f"{writer}.{number}"
-            chat = self._store.conversation(f"chat-{number % CONVERSATIONS}")
-            self._append(writer, chat, message(call_id), pending(call_id, "tool0", n=number))
-            self._append(writer, chat, running(call_id))
-            self._append(writer, chat, completed(call_id))
-            number += 4
+    def _hear(self, said: Said) -> None:
+        match said:
+            case str():
+                self.errors[f"append: {said}"] += 1
+            case float():
+                self.longest_stall_seconds = max(self.longest_stall_seconds, said)
+            case _:
+                self._notes.append(said)
 
-    def _append(self, writer: str, chat: Conversation, *events: Event) -> None:
-        ids = [uuid4().hex for _ in events]
-        began = time.monotonic()
-        while True:
-            self._notes.append(unknown(writer, ids))
-            try:
-                recorded = chat.append(*events, event_ids=ids)
-            except StorageError as error:
-                self.errors[f"append: {type(error).__name__}"] += 1
-                if self._given_up.wait(0.1):
-                    return
-                continue
-            self._notes.append(acknowledged(writer, recorded))
-            break
-        self.longest_stall_seconds = max(self.longest_stall_seconds, time.monotonic() - began)
+    def _hear_process(self, writer: str, url: str) -> None:
+        job = partial(write_apart, url, writer, self._busy_timeout)
+        with workers.children([job]) as ((process, pipe),):
+            is_told = False
+            while not self._given_up.is_set():
+                if self._calm.is_set() and not is_told:
+                    pipe.send("stop")
+                    is_told = True
+                if pipe.poll(PAUSE_SECONDS):
+                    try:
+                        self._hear(pipe.recv())
+                    except EOFError:
+                        break
+            else:
+                return  # the process is killed
+            process.join()
+            assert process.exitcode == 0, f"{writer} has ended with {process.exitcode}"
 
     def _follow(self, name: str, limit: int | None) -> None:
         cursor: str | None = None
@@ -208,3 +226,65 @@ class Storm:
                     self.errors[f"projector: {type(error).__name__}"] += 1
                     last = self._given_up.is_set()
                 self._written.wait(0.2)
+
+
+def write(
+    store: EventStore,
+    writer: str,
+    say: Callable[[Said], None],
+    is_calm: Callable[[], bool],
+    is_given_up: Callable[[], bool],
+) -> None:
+    """Run calls until `is_calm`; an append that fails is repeated until `is_given_up`."""
+
+    def append(chat: Conversation, *events: Event) -> None:
+        ids = [uuid4().hex for _ in events]
+        began = time.monotonic()
+        while True:
+            say(unknown(writer, ids))
+            try:
+                recorded = chat.append(*events, event_ids=ids)
+            except StorageError as error:
+                say(type(error).__name__)
+                if is_given_up():
+                    return
+            else:
+                say(acknowledged(writer, recorded))
+                say(time.monotonic() - began)
+                return
+
+    number = 0
+    while not is_calm() and number < MAX_EVENTS_PER_WRITER:
+        call_id = f"{writer}.{number}"
+        chat = store.conversation(f"chat-{number % CONVERSATIONS}")
+        append(chat, message(call_id), pending(call_id, "tool0", n=number))
+        append(chat, running(call_id))
+        append(chat, completed(call_id))
+        number += 4
+
+
+def write_apart(url: str, writer: str, busy_timeout: float, pipe: Connection) -> None:
+    """Run calls in a process of its own, until a word comes through the pipe."""
+
+    def is_given_up() -> bool:
+        time.sleep(PAUSE_SECONDS)
+        return False  # the process is killed then
+
+    with opened(url, busy_timeout, pipe.send) as store:
+        write(store, writer, pipe.send, pipe.poll, is_given_up)
+    pipe.poll() and pipe.recv()  # or what was said may be lost with it
+
+
+@contextmanager
+def opened(url: str, busy_timeout: float, say: Callable[[Said], None]) -> Iterator[EventStore]:
+    """Open a store as soon as its server takes it."""
+    while True:
+        try:
+            store = EventStore.open(url, busy_timeout=busy_timeout)
+        except StorageError as error:
+            say(type(error).__name__)
+            time.sleep(PAUSE_SECONDS)
+        else:
+            break
+    with store:
+        yield store

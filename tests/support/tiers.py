@@ -21,7 +21,8 @@ FULL_EXAMPLES = 50
 """How many examples a property needs for some certainty; hypothesis's own default is 100."""
 
 SERVERS = frozenset({"postgresql", "mariadb", "mysql"})
-SERVER_FIXTURES = SERVERS | {"server", "own_server", "cluster", "citus"}
+GALERA_FIXTURES = frozenset({"galera", "own_galera"})
+SERVER_FIXTURES = SERVERS | GALERA_FIXTURES | {"server", "own_server", "cluster", "citus"}
 SLOW_FILES = frozenset({"test_duckdb.py"})
 """Whole files that are slow."""
 SLOW_FOLDERS = frozenset({"integrations", "browser"})
@@ -82,8 +83,9 @@ def sampled(cases: Sequence[Any], quick: int) -> list[Any]:
 def mark(items: list[pytest.Item]) -> None:
     """Mark tests by their fixtures and their folder.
 
-    `server` is set by fixtures or a parameter that names an engine, `torture` and `slow` by the
-    folder `torture`; integrations and pages are slow. Other slow tests have the mark in their file.
+    `server` is set by fixtures or a parameter that names an engine, `galera` by its fixtures,
+    `torture` and `slow` by the folder `torture`; integrations and pages are slow. Other slow tests
+    have the mark in their file.
     """
     for item in items:
         if "torture" in item.path.parts:
@@ -93,6 +95,8 @@ def mark(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.slow)
         if _uses_server(item):
             item.add_marker(pytest.mark.server)
+        if not GALERA_FIXTURES.isdisjoint(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.galera)
 
 
 def rank(item: pytest.Item) -> int:

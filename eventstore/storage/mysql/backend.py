@@ -6,18 +6,20 @@ and `utf8mb4_bin` merges `chat` and `chat ` with a blank.
 
 A schema change is not one transaction here. If a crash interrupts the creation of a schema, the
 next `open` removes the partial schema: it holds no events yet.
+
+Several servers in a URL, and servers of a cluster: see `hosts`, `routing` and `storage.clusters`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from functools import partial
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from inspect import signature
 from math import ceil
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection, inspect
+from sqlalchemy import URL, Connection, event, inspect
+from sqlalchemy.exc import DBAPIError, InvalidatePoolError
 
 from eventstore.errors import (
     NotAStore,
@@ -29,8 +31,12 @@ from eventstore.errors import (
 )
 from eventstore.storage import migrations
 from eventstore.storage.brief_locks import lift_time_limits
+from eventstore.storage.clusters import FENCE, GALERA, NOT_READY, is_galera, risk_of_split
 from eventstore.storage.interface import Draft
 from eventstore.storage.mysql.durable_reads import DurableReader
+from eventstore.storage.mysql.hosts import BALANCING
+from eventstore.storage.mysql.leases import cluster_lease
+from eventstore.storage.mysql.routing import Routing
 from eventstore.storage.sql.archiving_lock import held
 from eventstore.storage.sql.log import Log
 from eventstore.storage.sql.parts import COPIES_REMAIN, Parts
@@ -38,6 +44,14 @@ from eventstore.storage.sql.reader import LogReader
 from eventstore.storage.sql.schema import metadata
 from eventstore.storage.sql.server import CONNECT_SECONDS, PROGRAM, Server
 from eventstore.storage.sql.storage import SqlStorage
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sqlalchemy import Engine
+    from sqlalchemy.pool import ConnectionPoolEntry
+
+    from eventstore.storage.sql.table_engine import TableEngine
 
 _LOCK = "CONCAT('toolledger/', LEFT(SHA2(DATABASE(), 256), 32))"
 """The name of the lock for schema changes, unique in the whole server."""
@@ -49,6 +63,7 @@ _LOST = frozenset(
     {
         0,
         1040,
+        NOT_READY,
         1053,
         1077,
         1079,
@@ -80,6 +95,9 @@ _PASSING = frozenset({1020, 1205, 1213, 1684, 3101})
 altering, and a transaction that a cluster rolled back."""
 
 _AGAIN = "nothing was written, try again"
+MIN_CONNECT_SECONDS = 2
+"""The least time that one of several servers has to answer a new connection."""
+
 _RIGHTS = "grant the user the rights to the tables (or to the database)"
 _SET_FORMAT = (
     "nothing was written; set the server's binlog_format to MIXED or ROW, in its file of options, "
@@ -91,6 +109,7 @@ _MEANINGS: dict[int, tuple[type[StorageError], str]] = {
     1040: (StoreBusy, f"the server is at its limit; {_AGAIN}"),
     1044: (StoreReadOnly, _RIGHTS),
     1045: (StorageError, "check the user and the password in the URL"),
+    1047: (StoreBusy, f"the server is not part of its cluster now; {_AGAIN}"),
     1049: (NotAStore, "create the database, or name another"),
     1062: (
         StoreCorrupt,
@@ -100,6 +119,7 @@ _MEANINGS: dict[int, tuple[type[StorageError], str]] = {
     1142: (StoreReadOnly, _RIGHTS),
     1146: (StoreCorrupt, "the tables are gone; restore the database from a copy"),
     1153: (StorageError, "nothing was written; raise the server's max_allowed_packet"),
+    1180: (StoreBusy, f"the server could not commit; {_AGAIN}"),
     1203: (StoreBusy, f"the server is at its limit; {_AGAIN}"),
     1205: (StoreBusy, f"another writer holds the lane; {_AGAIN}"),
     1213: (StoreBusy, f"other writers were in the way; {_AGAIN}"),
@@ -109,6 +129,7 @@ _MEANINGS: dict[int, tuple[type[StorageError], str]] = {
     1665: (StorageError, _SET_FORMAT),
     1792: (StoreReadOnly, "nothing was written; connect to the primary server"),
     1836: (StoreReadOnly, "nothing was written; connect to the primary server"),
+    3100: (StoreBusy, f"the server is leaving its cluster; {_AGAIN}"),
     3101: (StoreBusy, f"a writer on another server was in the way; {_AGAIN}"),
 }
 
@@ -128,9 +149,6 @@ def _take_archiving_lock(connection: Connection) -> bool:
     return bool(connection.exec_driver_sql(f"SELECT GET_LOCK({_ARCHIVING_LOCK}, 0)").scalar())
 
 
-_exclusive = partial(held, take=_take_archiving_lock)
-
-
 class Mysql(Server):
     """What MariaDB and MySQL do in their own way."""
 
@@ -143,6 +161,10 @@ class Mysql(Server):
     max_statement_bytes = 2**24
     """The largest statement that the server takes, in bytes (max_allowed_packet)."""
 
+    def __init__(self, url: URL, durability: str, busy_timeout: float) -> None:
+        super().__init__(url, durability, busy_timeout)
+        self.routing = Routing(self, lambda: self.driver_module)
+
     @property
     def driver_module(self) -> Any:
         """PyMySQL, which is imported when an engine is made."""
@@ -153,16 +175,63 @@ class Mysql(Server):
     def known_options(self) -> Collection[str]:
         """Return what PyMySQL takes, and SQLAlchemy for it."""
         taken = signature(self.driver_module.connections.Connection.__init__).parameters
-        return {*taken, "ssl_capath", "ssl_cipher", "ssl_check_hostname"} - _NOT_AS_TEXT
+        return {*taken, BALANCING, "ssl_capath", "ssl_cipher", "ssl_check_hostname"} - _NOT_AS_TEXT
+
+    @property
+    def engine_url(self) -> URL:
+        """The URL without the servers, where there are several."""
+        ours = (BALANCING, "host", "port") if self.routing.hosts else (BALANCING,)
+        return self.url.difference_update_query(ours)
 
     def route_options(self) -> dict[str, Any]:
         """Return how long a connection may take, and its name among the server's."""
-        return {"connect_timeout": CONNECT_SECONDS, "program_name": PROGRAM}
+        servers = len(self.routing.hosts) or 1
+        seconds = max(MIN_CONNECT_SECONDS, CONNECT_SECONDS // servers)
+        return {"connect_timeout": seconds, "program_name": PROGRAM}
 
     def connect_options(self) -> dict[str, Any]:
         """Return options that bound how long a statement waits for its answer."""
         seconds = ceil(self.busy_timeout + self.answer_seconds)
         return {"charset": "utf8mb4", "read_timeout": seconds, "write_timeout": seconds}
+
+    @property
+    def _lock_seconds(self) -> int:
+        """How long a statement waits for a lock: so that another server can be tried in time."""
+        return max(1, ceil(self.busy_timeout / (3 if self.routing.hosts else 1)))
+
+    def _new_engine(self, connect_options: dict[str, Any], **options: Any) -> Engine:
+        return self.routing.route(super()._new_engine(connect_options, **options))
+
+    def log_engine(self) -> Engine:
+        """Make the engine of a storage; where there are several servers, a silent one is left."""
+        return self.routing.leave_silent(self.connect(), 2 * self._lock_seconds)
+
+    def table_engine(self) -> TableEngine:
+        """Make an engine for tables beside the log, on the same servers."""
+        opened = super().table_engine()
+        if self.routing.hosts:
+            self.routing.leave_silent(opened.engine, 2 * self._lock_seconds)
+            event.listen(opened.engine, "connect", self._prepare_for_tables)
+        return opened
+
+    def _prepare_for_tables(self, connection: Any, _: object) -> None:
+        if self.routing.cluster is not None:
+            _assign(connection, self.routing.cluster.settings)
+            connection.rollback()
+
+    def is_suspect(self, info: Mapping[Any, Any]) -> bool:
+        """Return whether other connections go to another server by now."""
+        return self.routing.is_left(info)
+
+    def _checked_out(self, connection: Any, record: ConnectionPoolEntry, _: object) -> None:
+        if self.is_suspect(record.info):
+            self.routing.note_ping(record.info)
+            raise InvalidatePoolError
+        try:
+            super()._checked_out(connection, record, _)
+        except InvalidatePoolError:
+            self.routing.note_ping(record.info)
+            raise
 
     def prepare(self, connection: Any) -> None:
         """Set READ COMMITTED, the strict mode, and waits no longer than allowed.
@@ -170,17 +239,19 @@ class Mysql(Server):
         A client that stops in the middle of a transaction does not hold its lane for longer than
         the others wait for it; MySQL cannot tell it from one that is idle between transactions.
         """
-        wait = max(1, ceil(self.busy_timeout))
+        if self.routing.cluster is not None and not self.routing.hosts:
+            self.routing.check(connection)
         mariadb = "MariaDB" in connection.get_server_info()
+        idle = max(1, ceil(self.busy_timeout) // 2)
         settings = {
             "sql_mode": "'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'",
-            "innodb_lock_wait_timeout": wait,
-            "idle_transaction_timeout" if mariadb else "wait_timeout": max(1, wait // 2),
+            "innodb_lock_wait_timeout": self._lock_seconds,
+            "idle_transaction_timeout" if mariadb else "wait_timeout": idle,
+            **(self.routing.cluster.settings if self.routing.cluster else {}),
         }
         with connection.cursor() as cursor:
             cursor.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
-            assigned = ", ".join(f"SESSION {name} = {value}" for name, value in settings.items())
-            cursor.execute(f"SET {assigned}")
+        _assign(connection, settings)
 
     def check_server(self, connection: Connection) -> None:
         """Ask how the server is set up; the migration refuses one without the collation.
@@ -188,15 +259,27 @@ class Mysql(Server):
         Raises:
             StorageError: its binary log takes no rows, and so nothing under READ COMMITTED.
         """
-        logs, self.max_statement_bytes, log_format = connection.exec_driver_sql(
-            "SELECT @@log_bin, @@max_allowed_packet, @@binlog_format"
-        ).one()
+        mariadb = getattr(connection.dialect, "is_mariadb", False)
+        logs, self.max_statement_bytes, log_format, *of_cluster = _setup(
+            connection, mariadb=mariadb
+        )
         self.visible_before_durable = not logs
         if logs and log_format == "STATEMENT":
             raise StorageError(
                 f"{self.address}: the binary log is on, and binlog_format is STATEMENT, which "
                 f"takes no write under READ COMMITTED; {_SET_FORMAT}"
             )
+        in_cluster = is_galera(*of_cluster) if mariadb else of_cluster == ["ON"]
+        if in_cluster and self.routing.cluster is None:
+            driver = connection.connection.dbapi_connection
+            self.routing.check(driver)
+            if self.routing.cluster is not None:
+                self.prepare(driver)
+
+    @property
+    def fence(self) -> Sequence[str]:
+        """What keeps a COMMIT without an answer from taking place later; see `Backend.fence`."""
+        return FENCE if self.routing.cluster else ()
 
     def check_sizes(self, drafts: Sequence[Draft]) -> None:
         """Refuse events larger than max_allowed_packet: MariaDB would drop the connection.
@@ -226,8 +309,17 @@ class Mysql(Server):
         return SqlStorage(
             self,
             tenant,
-            lambda log: Parts(reader(log), erase=_remains, exclusive=_exclusive),
+            lambda log: Parts(reader(log), erase=_remains, exclusive=self._exclusive),
         )
+
+    @contextmanager
+    def _exclusive(self, reader: LogReader) -> Generator[None]:
+        """Keep other processes from archiving."""
+        across: AbstractContextManager[None] = nullcontext()
+        if self.routing.cluster is not None:
+            across = cluster_lease(reader.connections.engine, "archiving", 0.0, "archives now")
+        with held(reader, _take_archiving_lock), across:
+            yield
 
     def weak_durability(self, connection: Connection) -> tuple[str, str] | None:
         """Return a weak setting of InnoDB's log or of the binary log, which recovers commits."""
@@ -238,16 +330,25 @@ class Mysql(Server):
             return f"innodb_flush_log_at_trx_commit is {flush}", "1"
         if flush == 1 and binary and sync != 1:  # 3 is MariaDB's: InnoDB does without
             return f"sync_binlog is {sync}", "1"
+        if self.routing.cluster is GALERA:
+            options = connection.exec_driver_sql("SELECT @@wsrep_provider_options").scalar()
+            return risk_of_split(str(options))
         return None
 
     @contextmanager
     def schema_lock(self, connection: Connection) -> Generator[None]:
-        """Hold a named lock; it ends with the connection."""
+        """Hold a named lock, which ends with the connection; and one of the cluster."""
         wait = max(1, ceil(self.busy_timeout))
         if connection.exec_driver_sql(f"SELECT GET_LOCK({_LOCK}, {wait})").scalar() != 1:
             raise StoreBusy("another process changes the schema; nothing was changed, try again")
         lift_time_limits(connection)
-        yield
+        if self.routing.cluster is None:
+            yield
+        else:
+            if self.routing.cluster is GALERA:  # the other way changes this server alone
+                connection.exec_driver_sql("SET SESSION wsrep_OSU_method = 'TOI'")
+            with cluster_lease(connection.engine, "schema", wait, "changes the schema"):
+                yield
         connection.exec_driver_sql(f"SELECT RELEASE_LOCK({_LOCK})")
 
     def drop_partial_schema(self, connection: Connection) -> None:
@@ -283,11 +384,15 @@ class Mysql(Server):
 
     def is_disconnect(self, error: BaseException) -> bool:
         """Judge by the error's number; the driver's own errors mean a lost connection."""
-        code = _code(error)
+        code, cluster = _code(error), self.routing.cluster
+        if cluster is not None and code in cluster.in_doubt:
+            return True
         return isinstance(error, self.driver_module.InterfaceError) or code in _LOST | _READ_ONLY
 
     def is_transient(self, error: BaseException) -> bool:
         """Return whether the same statement may succeed if it is repeated."""
+        if isinstance(error, StorageError):  # ours: the driver itself may be missing
+            return False
         return isinstance(error, self.driver_module.Error) and _code(error) in _PASSING
 
     def damage(self, run: Callable[[str], list[Any]]) -> Iterator[str]:
@@ -300,6 +405,29 @@ class Mysql(Server):
                 ):
                     yield f"{table.name}: {text}"
 
+
+def _setup(connection: Connection, *, mariadb: bool) -> Sequence[Any]:
+    """Ask for a server's settings; those of Galera are not known to each build of MariaDB."""
+    general = "SELECT @@log_bin, @@max_allowed_packet, @@binlog_format"
+    if not mariadb:
+        return list(connection.exec_driver_sql(f"{general}, @@gtid_mode").one())
+    try:
+        asked = f"{general}, @@GLOBAL.wsrep_on, @@wsrep_provider"
+        return list(connection.exec_driver_sql(asked).one())
+    except DBAPIError as error:
+        if _code(error.orig or error) != _UNKNOWN_VARIABLE:
+            raise
+        return [*connection.exec_driver_sql(general).one(), 0, None]
+
+
+def _assign(connection: Any, settings: Mapping[str, object]) -> None:
+    """Set variables of a session of the driver."""
+    assigned = ", ".join(f"SESSION {name} = {value}" for name, value in settings.items())
+    with connection.cursor() as cursor:
+        cursor.execute(f"SET {assigned}")
+
+
+_UNKNOWN_VARIABLE = 1193
 
 _ESCAPED = (b'"', b"\\", b"'")
 _OVERHEAD_BYTES = 1024

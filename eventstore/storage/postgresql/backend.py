@@ -365,9 +365,9 @@ class Postgresql(Server):
         deadline = time.monotonic() + self.busy_timeout + GRACE_SECONDS
         return CancelledAt(cast("Any", cursor).connection, deadline)
 
-    def is_read_again(self, error: BaseException) -> bool:
+    def is_tried_again(self, error: BaseException) -> bool:
         """Look for a standby's cancel, too: the next look reads what the standby then has."""
-        return _is_cancelled_by_standby(error) or super().is_read_again(error)
+        return _is_cancelled_by_standby(error) or super().is_tried_again(error)
 
     def error_for(self, error: BaseException) -> tuple[type[StorageError], str]:
         """Look the SQLSTATE up; an error without one is the connection's."""

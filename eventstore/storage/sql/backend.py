@@ -189,6 +189,14 @@ class Backend(ABC):
 
     # what it holds
 
+    @property
+    def fence(self) -> Sequence[str]:
+        """Statements for a lane after whose COMMIT no earlier one in that lane takes place.
+
+        There are some where a row that is locked may still be written on another server.
+        """
+        return ()
+
     def check_in_place(self) -> None:
         """Refuse to use a database that is no longer the one that was opened."""
 
@@ -228,9 +236,9 @@ class Backend(ABC):
         """Return whether the connection is gone, or out of step with its server."""
         return False
 
-    def is_read_again(self, error: BaseException) -> bool:
-        """Return whether a read that failed with this error is repeated for `busy_timeout`."""
-        return self.is_connection_lost(error)
+    def is_tried_again(self, error: BaseException) -> bool:
+        """Return whether what changes nothing, and failed so, is repeated for `busy_timeout`."""
+        return self.is_connection_lost(error) or self.is_transient(error)
 
     def is_commit_in_doubt(self, error: BaseException) -> bool:
         """Return whether a COMMIT that failed with this error may be found stored later."""

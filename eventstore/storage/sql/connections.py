@@ -213,7 +213,7 @@ class Connections:
             StorageError: Whatever the driver raised, in the library's words.
         """
         try:
-            return reconnecting(self.backend, read, self.backend.is_read_again)
+            return reconnecting(self.backend, read)
         except Exception as error:  # noqa: BLE001 - raised again in the library's words
             self.raise_ours(error)
 
@@ -288,23 +288,18 @@ class Connections:
                 self.engine.dispose()
 
 
-def reconnecting(
-    backend: Backend,
-    attempt: Callable[[], Result],
-    passes: Callable[[BaseException], bool] | None = None,
-) -> Result:
+def reconnecting(backend: Backend, attempt: Callable[[], Result]) -> Result:
     """Return what an attempt gives; repeat it for `busy_timeout` while no server takes it.
 
-    `passes` returns whether it is repeated after an error; without it a lost connection is one.
+    It is repeated, too, where the server gave it up for others; see `Backend.is_tried_again`.
     """
     began, delays = time.monotonic(), None
-    passes = passes or backend.is_connection_lost
     while True:
         try:
             return attempt()
         except Exception as error:
             delays = delays or backoff_delays(began + backend.busy_timeout)
-            delay = next(delays, None) if passes(error) else None
+            delay = next(delays, None) if backend.is_tried_again(error) else None
             if delay is None:
                 raise
             time.sleep(delay)

@@ -179,6 +179,11 @@ class Server(Backend):
                     f"takes {longest} at most: use a shorter one"
                 )
 
+    @property
+    def engine_url(self) -> URL:
+        """The URL as SQLAlchemy takes it."""
+        return self.url
+
     def connect(self) -> Engine:
         """Make an engine whose connections are in autocommit mode."""
         try:
@@ -218,7 +223,7 @@ class Server(Backend):
         problem: object = None
         check_options(self.url, self.known_options())
         try:
-            return create_engine(self.url, connect_args=unset, **options)
+            return create_engine(self.engine_url, connect_args=unset, **options)
         except NoSuchModuleError:
             raise
         except (ArgumentError, TypeError, ValueError) as error:

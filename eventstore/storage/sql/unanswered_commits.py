@@ -3,7 +3,8 @@
 1. Whether it took place is never guessed.
 2. Its lanes are noted. Until the transaction has ended at the server, it holds their counters.
 3. Before event ids are looked up, those lanes are locked and released on a new connection; from
-   then on the transaction has either taken place or never will.
+   then on the transaction has either taken place or never will. In a cluster whose servers do not
+   wait for each other's locks, a change of those lanes is committed instead (`Backend.fence`).
 4. The append succeeded if the event at its expected version has the id of its last event, and
    neither a crash nor a failover can take that back.
 """
@@ -111,9 +112,13 @@ class UnansweredCommits:
     def _lock_lanes(self) -> None:
         try:
             with self._connections.transaction() as cursor:
+                fence = self._connections.backend.fence
                 for lane in sorted(self.lanes):
                     self._lock_lane(cursor, lane)
-                cursor.execute("ROLLBACK")  # a COMMIT could wait for standbys without end
+                    for statement in fence:
+                        cursor.execute(statement, (lane,))
+                # Without a fence a COMMIT could wait for standbys without end.
+                cursor.execute("COMMIT" if fence else "ROLLBACK")
             self.lanes.clear()
         finally:
             self._written.forget()

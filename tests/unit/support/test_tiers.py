@@ -30,6 +30,7 @@ def test_a_test_that_needs_a_server_is_marked_by_its_fixtures() -> None:
     assert marks("unit/test_store.py", ("store",)) == set()
     for name in ("postgresql", "mariadb", "mysql", "server", "own_server"):
         assert marks("unit/test_store.py", (name,)) == {"server"}
+    assert marks("unit/test_store.py", ("own_galera",)) == {"server", "galera"}
     by_name = "contract/test_host_transaction.py", ("request", "host")
     assert marks(*by_name, host="postgresql+asyncpg") == {"server"}
     assert marks(*by_name, host=("mysql", 1)) == {"server"}
