@@ -70,8 +70,15 @@ def lift_time_limits(connection: Connection) -> None:
 def lanes_held(connection: Connection) -> Generator[None]:
     """Keep others from writing on MariaDB and MySQL, by the rows of the lanes.
 
-    Each change of the schema ends a transaction there, so another connection holds them.
+    Each change of the schema ends a transaction there, so another connection holds them. In a
+    cluster locks count on one server alone.
     """
+    from eventstore.storage.stopped_writers import is_in_cluster, writers_stopped
+
+    if is_in_cluster(connection):
+        with writers_stopped(connection):
+            yield
+        return
     with connection.engine.connect() as beside:
         if getattr(connection.dialect, "is_mariadb", False):
             beside.exec_driver_sql("SET SESSION idle_transaction_timeout = 0")

@@ -7,7 +7,7 @@ and `utf8mb4_bin` merges `chat` and `chat ` with a blank.
 A schema change is not one transaction here. If a crash interrupts the creation of a schema, the
 next `open` removes the partial schema: it holds no events yet.
 
-Several servers in a URL, and servers of a cluster: see `hosts`, `clusters` and `routing`.
+Several servers in a URL, and servers of a cluster: see `hosts`, `routing` and `storage.clusters`.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from eventstore.errors import (
 )
 from eventstore.storage import migrations
 from eventstore.storage.brief_locks import lift_time_limits
+from eventstore.storage.clusters import FENCE, GALERA, NOT_READY, is_galera, risk_of_split
 from eventstore.storage.interface import Draft
-from eventstore.storage.mysql.clusters import FENCE, GALERA, NOT_READY, is_galera, risk_of_split
 from eventstore.storage.mysql.durable_reads import DurableReader
 from eventstore.storage.mysql.hosts import BALANCING
 from eventstore.storage.mysql.leases import cluster_lease

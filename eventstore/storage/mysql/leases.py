@@ -92,7 +92,7 @@ class _Lease:
     def claim(self) -> bool:
         """Return whether it is held now."""
         try:
-            return self._changes(_CLAIM)
+            return self._changes(_CLAIM) or (self._run(_ADD) and self._changes(_CLAIM))
         except DBAPIError as error:
             code = error.orig.args[0] if error.orig is not None and error.orig.args else None
             if code in _OTHERS_FIRST:
@@ -101,12 +101,7 @@ class _Lease:
                 raise
         with self._engine.connect() as connection:
             connection.exec_driver_sql(_CREATE)
-        return self._add()
-
-    def _add(self) -> bool:
-        with self._engine.connect() as connection:
-            connection.exec_driver_sql(_ADD, (self._name,))
-        return False  # claimed by the next try
+        return self.claim()
 
     def renew_until(self, ended: threading.Event) -> None:
         """Renew it again and again."""
@@ -119,5 +114,10 @@ class _Lease:
         return self._changes(_RELEASE)
 
     def _changes(self, statement: str) -> bool:
+        return self._run(statement, self._holder)
+
+    def _run(self, statement: str, *parameters: str) -> bool:
+        """Return whether a statement for the lock has changed its row."""
         with self._engine.connect() as connection:
-            return connection.exec_driver_sql(statement, (self._holder, self._name)).rowcount == 1
+            done = connection.exec_driver_sql(statement, (*parameters, self._name))
+            return done.rowcount == 1

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import event
 
-from eventstore.storage.mysql.clusters import NOT_READY, Cluster, Standing, Use, standing
+from eventstore.storage.clusters import NOT_READY, Cluster, Standing, Use, standing
 from eventstore.storage.mysql.hosts import Hosts
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Servers that are one database together: Galera, and MySQL's group replication.
+"""Servers of MariaDB or MySQL that are one database: Galera, and group replication.
 
 1. Each server of such a cluster may take writes, and they are put in one order. Of two transactions
    that change the same row on two servers the later one is refused, at its COMMIT or before.

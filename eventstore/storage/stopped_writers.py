@@ -1,0 +1,46 @@
+"""Keeping the writers of a whole cluster out for the last step of a migration.
+
+A locked row, or table, counts on one server alone. Changes of the schema are done by all servers at
+the same place in their order of commits. So a trigger refuses to move a lane's counter, which each
+append does: with the error of a lock that was waited for, so that writers of every version try
+again, for as long as their `busy_timeout`.
+
+A trigger that a process left behind that ended in the middle is there until the next migration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from eventstore.storage.clusters import standing
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+_TRIGGER = "toolledger_writers_stopped"
+_DROP = f"DROP TRIGGER IF EXISTS {_TRIGGER}"
+_CREATE = f"""\
+CREATE TRIGGER {_TRIGGER} BEFORE UPDATE ON toolledger_lanes FOR EACH ROW
+SIGNAL SQLSTATE 'HY000' SET MYSQL_ERRNO = 1205, MESSAGE_TEXT = 'the schema is being changed'"""
+
+
+def is_in_cluster(connection: Connection) -> bool:
+    """Return whether others may write on another server of the same database."""
+
+    def run(statement: str) -> list[tuple[object, ...]]:
+        return [tuple(row) for row in connection.exec_driver_sql(statement)]
+
+    return standing(run).cluster is not None
+
+
+@contextmanager
+def writers_stopped(connection: Connection) -> Generator[None]:
+    """Let no server of the cluster move the counter of a lane."""
+    connection.exec_driver_sql(_DROP)
+    connection.exec_driver_sql(_CREATE)
+    try:
+        yield
+    finally:
+        connection.exec_driver_sql(_DROP)
