@@ -73,6 +73,11 @@ fetch_servers() {
     quietly .ci/servers "$scratch/mysql"
 }
 
+# Citus cannot be fetched: say where it was not tried.
+tell_of_citus() {
+    [[ -n ${TOOLLEDGER_CITUS_URL:-} ]] || step "Citus was not tried: TOOLLEDGER_CITUS_URL names no cluster"
+}
+
 version() { "$1" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null; }
 
 # An interpreter of a version: of that name on the PATH, or one of pyenv's.

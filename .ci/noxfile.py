@@ -49,6 +49,9 @@ SERVER_STORAGES = (
 )
 """What depends on the version of a server's driver."""
 
+GALERA = ("tests/contract", "tests/torture", "tests/unit/storage")
+"""The folders whose tests may ask for a Galera cluster."""
+
 SDK_TESTS = (
     "tests/properties/test_sdk_types.py",
     "tests/unit/providers/test_client_members.py",
@@ -173,6 +176,13 @@ def cluster(session: nox.Session) -> None:
     """Test a cluster of PostgreSQL that fails over, in network namespaces, as root."""
     _install(session, "test-cluster")
     _pytest(session, "tests/torture/test_cluster.py")
+
+
+@nox.session
+def galera(session: nox.Session) -> None:
+    """Test a Galera cluster that loses nodes, in network namespaces, as root."""
+    _install(session, "test")
+    _pytest(session, "-m", "galera", *GALERA)
 
 
 @nox.session

@@ -164,8 +164,9 @@ class Galera(MariaDB):
         if not found or shutil.which("rsync") is None:
             raise AbsentError("there is no Galera here: apt-get install galera-4 rsync")
         self.provider = found[0]
-        self.user = None
-        os.chown(self._folder, 0, 0)  # a machine's user is root outside of it
+        if self.user is not None:  # a machine's user is root outside of it
+            os.chown(self._folder, 0, 0)
+            self.user = None
         guest = self._folder / "guest.sql"
         guest.write_text(GUEST)
         super().install(f"--extra-file={guest}", *options)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
-from support.galera import Node
+from support import tiers
 from support.storms import Storm
 
 from eventstore import EventStore
@@ -14,7 +15,7 @@ from eventstore import EventStore
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from support.galera import Galera
+    from support.galera import Galera, Node
 
 
 def kill(cluster: Galera, node: Node, storm: Storm) -> None:
@@ -42,21 +43,29 @@ def isolate(cluster: Galera, node: Node, storm: Storm) -> None:
     cluster.wait_until_whole()
 
 
+def unplug(cluster: Galera, node: Node, storm: Storm) -> None:
+    """Cut a node off from the others and from its clients until the others have gone on."""
+    node.unplug()
+    storm.wait_for_appends()
+    node.plug_in()
+    cluster.wait_until_whole()
+
+
 @contextmanager
 def storm_over(cluster: Galera, capsys: pytest.CaptureFixture[str]) -> Iterator[Storm]:
     """Yield a storm over all nodes; at its end, see that each node has the same whole log."""
     url = cluster.database(migrated=True)
-    nodes = cluster.urls(url)
-    with Storm(url, busy_timeout=20.0, nodes=nodes) as storm:
+    began = time.monotonic()
+    with Storm(url, busy_timeout=20.0, nodes=cluster.urls_of_all(url)) as storm:
         yield storm
         storm.wait_for_appends()
-    line = storm.check()
+    line = f"{storm.appended} appends in {time.monotonic() - began:.0f} s, {storm.check()}"
     cluster.assert_all_have_the_same(url)
-    for node in nodes:
+    for node in cluster.urls(url):
         with EventStore.open(node) as store:
             assert list(store.verify()) == []
     with capsys.disabled():
-        print(f"\n{storm.appended} appends, {line}")
+        print(f"\n{line}")
 
 
 def test_a_storm_over_a_cluster_that_loses_nodes_loses_nothing(
@@ -68,3 +77,18 @@ def test_a_storm_over_a_cluster_that_loses_nodes_loses_nothing(
         kill(own_galera, first, storm)
         freeze(own_galera, second, storm)
         isolate(own_galera, third, storm)
+
+
+@pytest.mark.skipif(not tiers.LONG, reason="the long tier runs it: some ten minutes")
+def test_a_storm_over_a_cluster_in_every_distress_loses_nothing(
+    own_galera: Galera, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each node is killed, frozen, isolated and unplugged; then all die at once, three times."""
+    with storm_over(own_galera, capsys) as storm:
+        for node in own_galera.nodes:
+            for distress in (kill, freeze, isolate, unplug):
+                distress(own_galera, node, storm)
+        for _ in range(3):
+            own_galera.kill()
+            own_galera.restart()
+            storm.wait_for_appends()

@@ -314,7 +314,8 @@ def test_a_lock_that_was_taken_over_is_told(nodes: list[str], opened: Open) -> N
 
     def hold() -> None:
         with cluster_lease(first, "schema", 5.0, "changes the schema"):
-            with second.connect() as connection:
+            # On the second node the claim may not be there yet, and would come after this.
+            with first.connect() as connection:
                 connection.exec_driver_sql(f"UPDATE {LOCKS} SET until = '2000-01-01'")  # noqa: S608 - our own words
             with cluster_lease(second, "schema", 5.0, "changes the schema"):
                 pass
