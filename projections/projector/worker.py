@@ -163,6 +163,7 @@ class Worker(Generic[S]):
 
     def retry(self, conversation_id: str | None = None) -> int:
         """Apply what is parked, of one conversation or all; return how many were applied."""
+        self.generations.live()
         wanted = [item for item in self.parked() if conversation_id in (None, item.conversation_id)]
         return sum(map(self._retry_all, _groups(wanted)))
 
