@@ -48,6 +48,7 @@ from projections.statistics.usage import UsageReport, UsageStatistics, usage_sta
 
 if TYPE_CHECKING:  # at run time loaded on first use: SQLAlchemy, and jinja2
     from projections.projector import (
+        OtherVersion,
         Parked,
         Progress,
         ProjectedLane,
@@ -77,6 +78,7 @@ __all__ = [
     "LogDiff",
     "ModelHistory",
     "OpenAttempt",
+    "OtherVersion",
     "Parked",
     "PendingApproval",
     "Percentiles",
@@ -135,6 +137,7 @@ __all__ = [
 _OF_THE_SEARCH = frozenset({"FoundEvent", "TextSearch"})
 _OF_THE_PROJECTOR = frozenset(
     {
+        "OtherVersion",
         "Parked",
         "Progress",
         "ProjectedLane",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from projections.projector.generations import OtherVersion
 from projections.projector.parked import Parked
 from projections.projector.projector import Projector
 from projections.projector.statistics_reads import TimeBucket
@@ -9,6 +10,7 @@ from projections.projector.table_projection import ProjectedLane, TableProjectio
 from projections.projector.worker import Progress
 
 __all__ = [
+    "OtherVersion",
     "Parked",
     "Progress",
     "ProjectedLane",

@@ -38,6 +38,19 @@ _random = random.SystemRandom()
 T = TypeVar("T")
 
 
+class OtherVersion(StorageError):
+    """The live tables of a projection of yours are another version's: this process leaves them.
+
+    `projection` is its name, `passed` the version of this process, `found` that of the tables.
+    """
+
+    def __init__(self, message: str, projection: str, passed: int, found: int) -> None:
+        super().__init__(message)
+        self.projection = projection
+        self.passed = passed
+        self.found = found
+
+
 class Generation(msgspec.Struct, frozen=True):
     """A generation of a projection, as it is stored; `views` and `bucket` are its definition."""
 
@@ -62,6 +75,8 @@ class Definition(msgspec.Struct, frozen=True):
     mismatch: Callable[[Generation], Exception]
     """Makes the error for a live generation that was made by another definition."""
     format: int = FORMAT
+    is_newer: Callable[[Generation], bool] = lambda _: False
+    """Whether a generation was made by a later version, which this one does not replace."""
 
     def is_of(self, generation: Generation) -> bool:
         """Return whether a generation was made by this definition."""
@@ -136,10 +151,37 @@ class Generations:
             raise self._definition.mismatch(found)
         return found
 
+    def refuse_newer(self) -> None:
+        """Refuse to replace what a later version has made, or is making.
+
+        Raises:
+            OtherVersion: there is such a generation.
+        """
+        for state in ("live", "building"):
+            found = self.find(state)
+            if found is not None and self._definition.is_newer(found):
+                raise self._definition.mismatch(found)
+
+    @contextmanager
+    def reading_any(self) -> Generator[tuple[Connection, int]]:
+        """Open a connection to what all versions have in common: checkpoints, and what is parked.
+
+        It comes with the id of the live generation, whichever version made it.
+        """
+        if self.find("live") is None:
+            self.live()
+        with self._reading() as found:
+            yield found
+
     @contextmanager
     def reading_live(self) -> Generator[tuple[Connection, int]]:
         """Open a connection that sees one moment, with the id of the generation live in it."""
         self.live()  # otherwise there is nothing to read
+        with self._reading() as found:
+            yield found
+
+    @contextmanager
+    def _reading(self) -> Generator[tuple[Connection, int]]:
         with self._database.reading() as connection:
             found = self.find_in(connection, "live")
             if found is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 from functools import partial
@@ -13,7 +13,12 @@ from eventstore import Cursor, EventStore, Lag, StorageError, Tool
 from projections.approvals import PendingApproval, approvals_among
 from projections.projector.built_in import VIEWS, BuiltInProjection
 from projections.projector.database import ProjectionDatabase
-from projections.projector.generations import Definition, Generation, find_generation
+from projections.projector.generations import (
+    Definition,
+    Generation,
+    OtherVersion,
+    find_generation,
+)
 from projections.projector.parked import Parked
 from projections.projector.processes import beside
 from projections.projector.queries import Row
@@ -42,6 +47,10 @@ if TYPE_CHECKING:
 HOUR_SECONDS = 3_600
 REMEDY = (
     "rebuild them: Projector(store, url).rebuild() or `toolledger stats --tables URL --rebuild`"
+)
+NEWER = (
+    "they are a newer version's, and are left to it: upgrade this process, or pass "
+    "rebuild(only={name!r}, replace_newer=True) to go back"
 )
 
 
@@ -144,21 +153,28 @@ class Projector:
         return built_in
 
     def _open(self, projection: AnyProjection) -> AnyWorker:
-        name = projection.name
-        definition = f"{name}@{projection.version}"
+        name, version = projection.name, projection.version
+        definition = f"{name}@{version}"
         remedy = f"rebuild it: projector.rebuild(only={name!r})"
 
+        def version_of(found: Generation) -> int:
+            return int(found.views.rpartition("@")[2])
+
+        def is_newer(found: Generation) -> bool:
+            return version_of(found) > version
+
         def mismatch(found: Generation) -> StorageError:
-            return StorageError(
+            advice = NEWER.format(name=name) if is_newer(found) else remedy
+            text = (
                 f"{self._database.name}: the tables hold {found.views}, and the projection passed "
-                f"is {definition}; {remedy}"
+                f"is {definition}; {advice}"
             )
+            return OtherVersion(text, name, version, version_of(found))
 
         owner = key_of(self._store.tenant, self._store.end().epoch, name)
         tables = tuple(projection.tables)
-        return self._worker(
-            projection, Definition(owner, definition, 0, tables, remedy, mismatch), name
-        )
+        made = Definition(owner, definition, 0, tables, remedy, mismatch, is_newer=is_newer)
+        return self._worker(projection, made, name)
 
     def _worker(
         self, projection: AnyProjection, definition: Definition, name: str | None
@@ -197,14 +213,23 @@ class Projector:
 
         `progress` is called after each batch. An event counts once for the built-in projections,
         and once for each of yours.
+
+        Tables of yours that another version has made stop themselves alone: the others are kept up
+        before this is raised.
+
+        Raises:
+            OtherVersion: tables of yours hold another version.
         """
-        if len(self._workers) > 1:
-            for worker in self._workers:
-                worker.generations.live()  # all of them fit, before any continues
-        return sum(worker.catch_up(report) for worker, report in _reports(self._workers, progress))
+        reports = _reports(self._workers, progress)
+        return _sum_of_all(partial(worker.catch_up, report) for worker, report in reports)
 
     def rebuild(
-        self, progress: Report | None = None, *, only: str | None = None, processes: int = 1
+        self,
+        progress: Report | None = None,
+        *,
+        only: str | None = None,
+        processes: int = 1,
+        replace_newer: bool = False,
     ) -> int:
         """Rebuild the projections beside the live tables, and replace these at the end.
 
@@ -217,12 +242,18 @@ class Projector:
         `if __name__ == "__main__":`, and projections of yours must be pickled. What the others
         apply is not in the number that is returned.
 
+        Tables of yours that a later version has made, or is building, are refused, so that two
+        processes do not rebuild each other's for ever. To go back, say `replace_newer`.
+
         Raises:
             ValueError: `processes` is not 1 or more.
+            OtherVersion: tables of yours hold a later version; nothing was rebuilt.
         """
         if type(processes) is not int or processes < 1:
             raise ValueError(f"processes is {processes!r}: pass 1 or more")
         workers = self._workers if only is None else [self._worker_of(only)]
+        for worker in () if replace_newer else workers:
+            worker.generations.refuse_newer()
         others = min(processes, len(self._store.end().positions)) - 1
         for worker in workers if others else ():
             worker.begin_rebuild()  # so that others find what to help with
@@ -254,8 +285,11 @@ class Projector:
         """Apply what was parked, of one conversation or of all; return how many succeeded.
 
         An event that fails again stays parked, with the later ones of its conversation.
+
+        Raises:
+            OtherVersion: tables of yours hold another version; the others were retried.
         """
-        return sum(worker.retry(conversation_id) for worker in self._workers)
+        return _sum_of_all(partial(worker.retry, conversation_id) for worker in self._workers)
 
     def lag(self) -> Lag:
         """Return how far the tables are behind the log; of several projections, the slowest."""
@@ -392,6 +426,25 @@ def _help_rebuild(recipe: _Recipe, only: str | None) -> None:
         Projector(store, **recipe.options) as projector,
     ):
         projector.help_rebuild(only=only)
+
+
+def _sum_of_all(works: Iterable[Callable[[], int]]) -> int:
+    """Return the sum of what each gives; those of another version are passed over.
+
+    Raises:
+        OtherVersion: one could not work; all others have.
+    """
+    total, refused = 0, None
+    for work in works:
+        try:
+            total += work()
+        except OtherVersion as error:
+            if refused is not None:
+                error.add_note(str(refused))
+            refused = error
+    if refused is not None:
+        raise refused
+    return total
 
 
 def _reports(

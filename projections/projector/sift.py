@@ -25,7 +25,7 @@ from eventstore import Recorded
 from projections.projector.lane import AnyLane, Poisoned
 from projections.projector.parked import Parked, park
 
-PIECE = 64
+PIECE = 80
 """Events that are stored rather than applied again and again: a commit takes about as long."""
 
 NARROWEST = 8

@@ -163,6 +163,7 @@ class Worker(Generic[S]):
 
     def retry(self, conversation_id: str | None = None) -> int:
         """Apply what is parked, of one conversation or all; return how many were applied."""
+        self.generations.live()
         wanted = [item for item in self.parked() if conversation_id in (None, item.conversation_id)]
         return sum(map(self._retry_all, _groups(wanted)))
 
@@ -178,16 +179,16 @@ class Worker(Generic[S]):
         return self._retry_all(items[:half]) + self._retry_all(items[half:])
 
     def parked(self) -> list[Parked]:
-        """Return what is parked in the live generation."""
-        with self.generations.reading_live() as (connection, generation):
+        """Return what is parked in the live generation, whichever version made it."""
+        with self.generations.reading_any() as (connection, generation):
             found = load_parked(connection, {"projection": generation})
         for item in found:
             item.projection = self.name
         return found
 
     def positions(self) -> dict[int, int]:
-        """Return the position of each lane's checkpoint in the live generation."""
-        with self.generations.reading_live() as (connection, generation):
+        """Return the position of each lane's checkpoint in the live generation, of any version."""
+        with self.generations.reading_any() as (connection, generation):
             columns, where = ("lane", "position"), {"projection": generation}
             return dict(map(tuple, select_rows(connection, schema.checkpoints, columns, where)))
 
@@ -345,7 +346,7 @@ class Worker(Generic[S]):
         while left:
             left = self._retry_page(state, left)
         self._keep(state)
-        return sum(name not in state.parked for name in names)
+        return sum(item.conversation_id not in state.parked for item in items)
 
     def _events_from(self, state: LaneState[S], item: Parked) -> Iterator[Recorded]:
         """Yield a parked event and those that wait for it, up to where the lane is."""

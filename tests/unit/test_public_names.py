@@ -203,6 +203,7 @@ PROJECTIONS = [
     "LogDiff",
     "ModelHistory",
     "OpenAttempt",
+    "OtherVersion",
     "Parked",
     "PendingApproval",
     "Percentiles",
