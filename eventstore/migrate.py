@@ -26,11 +26,12 @@ def move(
         SchemaTooNew, StorageError: The schema is left as it was.
     """
     from eventstore.storage.factory import migrating  # loads SQLAlchemy
-    from eventstore.storage.sql.partitions import refuse_partitioned
+    from eventstore.storage.sql.partitions import refuse_partitioned, tidy
 
     with migrating(url) as connection:
         before = revision(connection)
         check(before)
+        tidy(connection)
         if to is None:
             upgrade(connection, progress=progress)
         else:
@@ -40,11 +41,12 @@ def move(
         return before, revision(connection)
 
 
-def partition(url: str, count: int) -> int:
+def partition(url: str, count: int, progress: Progress | None = None) -> int:
     """Put a server's events into `count` partitions by lane; return how many there were.
 
     With 1 they are in one table again. The schema is brought up to date first. Processes that have
-    the store open wait meanwhile, and then continue.
+    the store open go on reading and writing meanwhile, and wait for a moment at the end. `progress`
+    is called as for `move`.
 
     Raises:
         ValueError: the store has fewer lanes, or is a SQLite file.
@@ -58,5 +60,5 @@ def partition(url: str, count: int) -> int:
     with migrating(url) as connection:
         before = partitions(connection)
         if before != count:
-            divide(connection, count)
+            divide(connection, count, progress)
         return before
