@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import warnings
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -121,7 +121,7 @@ class _Run:
             table.create(self.connection, "_new")
         for table in self.tables:
             self._copy_rest(table, table.name, table.new, nullcontext)
-            table.add_keys(self.connection)
+            self._complete(table)
         tried_briefly(self.connection, self._change_places, locks=self._locked())
 
     def beside_others(self) -> None:
@@ -179,7 +179,7 @@ class _Run:
         for table in self.tables:
             self._copy_rest(table, table.name, table.new, self._batch)
             with self._in_transaction():
-                table.add_keys(self.own)
+                self._complete(table)
         for _ in range(MOST_ROUNDS):
             found = [self._catch_up(table, table.name, table.new) for table in self.tables]
             if sum(found) < FEW_ROWS:
@@ -196,26 +196,42 @@ class _Run:
 
     def _copy_rest(self, table: TableAnew, source: str, target: str, batch: Batch) -> int:
         """Copy the rows behind those that are copied already, and return how many these are."""
-        ends, copied = self.ends[table.name], 0
-        for lane in self.lanes:
+        copied, rows = 0, BATCH_ROWS
 
-            def copy(lane: int = lane) -> int:
-                with batch():
-                    found = _next(self.own, source, table, lane, ends.get(lane))
-                    if found is not None:
-                        table.copy(self.own, source, target, found[0])
-                if found is None:
-                    return 0
-                ends[lane] = found[0].upto
-                return found[1]
+        def copy() -> int:
+            ends = dict(self.ends[table.name])
+            rows = 0
+            with batch():
+                for lane in _lanes_behind(self.own, source, table, self.lanes, ends):
+                    while rows < BATCH_ROWS:
+                        found = _next(self.own, source, table, lane, ends.get(lane))
+                        if found is None:
+                            break
+                        span, count = found
+                        table.copy(self.own, source, target, span)
+                        ends[lane] = span.upto
+                        rows += count
+                        if count < BATCH_ROWS:  # these were the last ones of the lane
+                            break
+            self.ends[table.name] = ends
+            return rows
 
-            while rows := _repeated(copy):
-                copied += rows
-                if table is self.tables[-1]:
-                    done, total = self.counts
-                    self.counts = (done + rows, max(total, done + rows))
-                    self.progress(*self.counts)
+        while rows >= BATCH_ROWS:
+            rows = _repeated(copy)
+            copied += rows
+            if table is self.tables[-1]:
+                done, total = self.counts
+                self.counts = (done + rows, max(total, done + rows))
+                self.progress(*self.counts)
         return copied
+
+    def _complete(self, table: TableAnew) -> None:
+        """Give a table that is filled what it has besides its rows."""
+        table.add_keys(self.own)
+        if self.is_postgresql:
+            for each in (table.table, *table.beside):
+                for right in list(rights(self.own, table.name, f"{each.name}_new")):
+                    self.own.exec_driver_sql(right)
 
     def _catch_up(
         self, table: TableAnew, source: str, target: str, batch: Batch | None = None
@@ -233,7 +249,9 @@ class _Run:
             return len(some)
 
         copied = self._copy_rest(table, source, target, batch) if table.grows else 0
-        while found := _repeated(copy):
+        found = FEW_ROWS
+        while found == FEW_ROWS:
+            found = _repeated(copy)
             copied += found
         return copied
 
@@ -310,8 +328,6 @@ class _Run:
             run(f"RENAME TABLE {', '.join(renames)}")
             return
         for table in self.tables:
-            for right in list(rights(self.connection, table.name, table.new)):
-                run(right)
             run(f"DROP FUNCTION IF EXISTS {table.noted}() CASCADE")
             run(f"DROP TABLE IF EXISTS {table.noted}")
             run(f"DROP TABLE {table.name}")
@@ -319,9 +335,6 @@ class _Run:
                 run(f"ALTER TABLE {each.name}_new RENAME TO {each.name}")
                 for name, _, _ in keys(each):
                     run(f"ALTER TABLE {each.name} RENAME CONSTRAINT {name}_new TO {name}")
-            for each in table.beside:
-                for right in list(rights(self.connection, table.name, each.name)):
-                    run(right)
 
 
 def _repeated(batch: Callable[[], int]) -> int:
@@ -333,6 +346,24 @@ def _repeated(batch: Callable[[], int]) -> int:
             if not is_not_now(error):
                 raise
     return batch()
+
+
+def _lanes_behind(
+    connection: sa.Connection,
+    source: str,
+    table: TableAnew,
+    lanes: Sequence[int],
+    ends: Mapping[int, Any],
+) -> list[int]:
+    """Return the lanes with rows that are not copied."""
+    values = {f"after{lane}": end for lane, end in ends.items()}
+    asked = (
+        f"(SELECT {lane} AS lane FROM {source} WHERE lane = {lane} "
+        + (f"AND {table.order} > :after{lane} " if lane in ends else "")
+        + "LIMIT 1)"
+        for lane in lanes
+    )
+    return sorted(connection.execute(sa.text(" UNION ALL ".join(asked)), values).scalars())
 
 
 def _next(
