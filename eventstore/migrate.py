@@ -2,16 +2,62 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from eventstore.storage.migrations import (
     REVISIONS,
+    STEPS,
     Progress,
     check,
     downgrade,
+    events,
+    is_broken_off,
     revision,
     upgrade,
 )
 
-__all__ = ["REVISIONS", "move", "partition"]
+__all__ = ["REVISIONS", "SchemaState", "inspect", "move", "partition"]
+
+
+class SchemaState(msgspec.Struct, frozen=True):
+    """What a database's schema is at, and what an upgrade would do."""
+
+    revision: str | None
+    """Its revision; None where the database holds no store."""
+    latest: str
+    """The revision that this version of the library writes."""
+    events: int
+    """How many events there are."""
+    is_broken_off: bool
+    """Whether a migration runs, or was broken off."""
+    steps: tuple[str, ...]
+    """What each step of the upgrade does, in order; empty where nothing is to be done."""
+
+    @property
+    def is_current(self) -> bool:
+        """Whether nothing is to be done."""
+        return self.revision == self.latest and not self.is_broken_off
+
+
+def inspect(url: str) -> SchemaState:
+    """Return what an upgrade of the database at a URL would do; nothing is changed.
+
+    Raises:
+        NotAStore, SchemaTooNew, StorageError: the database cannot be used.
+    """
+    from eventstore.storage.factory import backend_for  # loads SQLAlchemy
+    from eventstore.storage.sql.backend import translated
+    from eventstore.storage.sql.opening import read_schema
+
+    backend = backend_for(url)
+    found, count, broken_off = read_schema(
+        backend, lambda each: (revision(each), events(each), is_broken_off(each))
+    )
+    with translated(backend):
+        check(found)
+    done = 0 if found is None else REVISIONS.index(found) + 1
+    steps = tuple(f"{each}: {STEPS[each]}" for each in REVISIONS[done:])
+    return SchemaState(found, REVISIONS[-1], count, broken_off, steps)
 
 
 def move(

@@ -21,6 +21,7 @@ from sqlalchemy import Connection, inspect
 
 from eventstore.errors import (
     NotAStore,
+    SchemaTooNew,
     StorageError,
     StoreBusy,
     StoreCorrupt,
@@ -88,6 +89,7 @@ _MEANINGS: dict[int, tuple[type[StorageError], str]] = {
     1044: (StoreReadOnly, _RIGHTS),
     1045: (StorageError, "check the user and the password in the URL"),
     1049: (NotAStore, "create the database, or name another"),
+    1054: (SchemaTooNew, migrations.CHANGED),
     1062: (
         StoreCorrupt,
         "the log contradicts itself; nothing was written, run `toolledger verify`",

@@ -6,10 +6,13 @@ from typing import Annotated
 
 import typer
 
-from eventstore.migrate import REVISIONS, move, partition
+from eventstore.migrate import REVISIONS, inspect, move, partition
 from projections.cli.options import URL, Json, Url, open_store, progress_bar
 from projections.cli.output import print_json, say
 from projections.formatting import plural
+
+TO_BE_UPGRADED = 3
+"""The exit status of `--check` where an upgrade is to be made; 1 is for what could not be found out."""
 
 Down = Annotated[
     str | None,
@@ -28,6 +31,13 @@ Partitions = Annotated[
         help="Put a server's events into so many partitions by lane; 1 is one table again.",
     ),
 ]
+Check = Annotated[
+    bool,
+    typer.Option(
+        "--check",
+        help=f"Change nothing; exit with {TO_BE_UPGRADED} where an upgrade is to be made.",
+    ),
+]
 
 
 def migrate(
@@ -36,9 +46,13 @@ def migrate(
     url: Url = URL,
     *,
     yes: Yes = False,
+    check: Check = False,
     as_json: Json = False,
 ) -> None:
     """Bring the schema up to date and show its revision; --down takes it back."""
+    if check:
+        _check(url, down, partitions, as_json=as_json)
+        return
     if partitions is not None:
         _partition(url, partitions, down, as_json=as_json)
         return
@@ -64,10 +78,38 @@ def migrate(
         say(f"the schema went from revision {before or 'none'} to {after or 'none'}")
 
 
+def _check(url: str, down: str | None, partitions: int | None, *, as_json: bool) -> None:
+    if down is not None or partitions is not None:
+        raise typer.BadParameter("pass it alone", param_hint="--check")
+    state = inspect(url)
+    if as_json:
+        print_json(
+            {
+                "revision": state.revision,
+                "known": state.latest,
+                "current": state.is_current,
+                "broken_off": state.is_broken_off,
+                "events": state.events,
+                "steps": list(state.steps),
+            }
+        )
+    elif state.is_current:
+        say(f"the schema is at revision {state.revision}: nothing to do")
+    else:
+        begun = "; a migration runs, or was broken off" if state.is_broken_off else ""
+        said = f"the schema is at revision {state.revision or 'none'} and {state.latest} is needed"
+        say(f"{said}, with {plural(state.events, 'event')}{begun}: `toolledger migrate` upgrades it")
+        for step in state.steps:
+            say(f"  {step}")
+    if not state.is_current:
+        raise typer.Exit(TO_BE_UPGRADED)
+
+
 def _partition(url: str, count: int, down: str | None, *, as_json: bool) -> None:
     if down is not None:
         raise typer.BadParameter("pass it without --down", param_hint="--partitions")
-    before = partition(url, count)
+    with progress_bar("copying") as show:
+        before = partition(url, count, show)
     if as_json:
         print_json({"before": before, "partitions": count})
     elif before == count:
