@@ -41,7 +41,7 @@ _HOLDERS = {
 def tried_briefly(
     connection: Connection,
     change: Callable[[], object],
-    tries: int = TRIES,
+    tries: int | None = None,
     locks: Sequence[str] = _EVENTS,
 ) -> None:
     """Make a change of the schema that needs the exclusive locks of tables for a moment.
@@ -52,6 +52,7 @@ def tried_briefly(
     Raises:
         StoreBusy: the locks could not be had; nothing was changed.
     """
+    tries = tries or TRIES
     for left in reversed(range(tries)):
         if _tried(connection, change, len(locks)):
             return

@@ -107,14 +107,18 @@ class _Run:
         if self.is_postgresql:
             self._copy_at_once()
             return
+        tried_briefly(self.connection, self._copy_with_lanes)
+        for table in self.tables:
+            self.connection.exec_driver_sql(f"DROP TABLE {table.old}")
+
+    def _copy_with_lanes(self) -> None:
         with lanes_held(self.connection, briefly=True):
             for table in self.tables:
                 added = (f"{each.name}_new" for each in table.beside)
                 for left in (table.new, table.old, *added):
                     self.connection.exec_driver_sql(f"DROP TABLE IF EXISTS {left}")
+                self.ends[table.name] = {}
             self._copy_at_once()
-        for table in self.tables:
-            self.connection.exec_driver_sql(f"DROP TABLE {table.old}")
 
     def _copy_at_once(self) -> None:
         for table in self.tables:
@@ -122,7 +126,10 @@ class _Run:
         for table in self.tables:
             self._copy_rest(table, table.name, table.new, nullcontext)
             self._complete(table)
-        tried_briefly(self.connection, self._change_places, locks=self._locked())
+        if self.is_postgresql:
+            tried_briefly(self.connection, self._change_places, locks=self._locked())
+        else:
+            self._change_places()
 
     def beside_others(self) -> None:
         """Copy in batches, and let the tables change places in one short step."""
