@@ -17,7 +17,7 @@ goes on from there, whichever way the migration went.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -198,8 +198,10 @@ class Events(TableAnew):
                 "unnest(CAST(:places AS bigint[]), CAST(:digests AS bytea[])) "
                 f"AS d (position, digest) JOIN {source} e ON e.position = d.position"
             )
-            given_values["places"] = [place for _, place, _ in digests]
-            given_values["digests"] = [found for _, _, found in digests]
+            # As text: the driver takes longer for the members of a list than the server for both.
+            places = ",".join(str(place) for _, place, _ in digests)
+            given_values["places"] = f"{{{places}}}"
+            given_values["digests"] = as_array(found for _, _, found in digests)
         else:
             table = sa.table(DIGESTS, *map(sa.column, ("lane", "position", "digest")))
             connection.execute(table.delete())
@@ -335,6 +337,12 @@ def has_flipped_bit(tag: bytes) -> bool:
         len(tag) == len(known) and (number ^ int.from_bytes(known)).bit_count() == 1
         for known in TAGS
     )
+
+
+def as_array(values: Iterable[bytes]) -> str:
+    """Return PostgreSQL's text for an array of bytes."""
+    members = ",".join(f'"\\\\x{value.hex()}"' for value in values)
+    return f"{{{members}}}"
 
 
 def progress() -> Any:
