@@ -182,7 +182,8 @@ class Events(TableAnew):
             if row.version == 1 and tenant is not None:
                 previous = conversation_digest(bytes(tenant), bytes(name))
             elif previous is None:
-                previous = self.before(connection, source, target, lane, row)
+                chained = source if self.digest == "digest" else target
+                previous = digest_before(connection, chained, lane, row)
             digest, known[row.conversation] = self.digest_of(row, previous)
             digests.append((lane, row.position, digest))
         if not digests:
@@ -190,7 +191,7 @@ class Events(TableAnew):
         schema = quoted("schema")
         names = [*KEPT, "tag", schema, "fingerprint", self.digest, "payload"]
         taken = [f"e.{column}" for column in (*KEPT, "tag", schema, "fingerprint")]
-        # No order is asked for: PostgreSQL, told to sort nothing, would read all of the lane for it.
+        # No order is asked for: PostgreSQL, told to sort nothing, would read the whole lane.
         join = f"{DIGESTS} d JOIN {source} e ON e.lane = d.lane AND e.position = d.position"
         given_values = {"lane": lane, "first": digests[0][1], "last": digests[-1][1]}
         if connection.dialect.name == "postgresql":
@@ -235,11 +236,6 @@ class Events(TableAnew):
             ),
             values,
         ).fetchall()
-    def before(
-        self, connection: sa.Connection, source: str, target: str, lane: object, row: StoredRow
-    ) -> bytes:
-        """Return the digest that an event follows, where the event before it was not just read."""
-        raise NotImplementedError
 
     def digest_of(self, row: StoredRow, previous: bytes) -> tuple[bytes, bytes]:
         """Return the digest of an event in the new layout, and the one that the next follows.
@@ -273,12 +269,6 @@ class Chained(Events):
         order = "ORDER BY lane, conversation, event_id"
         connection.execute(sa.text(f"{ids} FROM {source} e WHERE {where} {order}"), values)
 
-    def before(
-        self, connection: sa.Connection, source: str, target: str, lane: object, row: StoredRow
-    ) -> bytes:
-        """Return the digest that the event before has in the copy."""
-        return digest_before(connection, target, lane, row)
-
     def digest_of(self, row: StoredRow, previous: bytes) -> tuple[bytes, bytes]:
         """Return the digest that continues the chain."""
         stored = bytes(row.digest)  # type: ignore[call-overload]
@@ -305,12 +295,6 @@ class Plain(Events):
         if op.get_bind().dialect.name == "sqlite":
             # SQLite would take the index that begins with the lane, and sort all rows.
             self.lane = "lane + 0"
-
-    def before(
-        self, connection: sa.Connection, source: str, target: str, lane: object, row: StoredRow
-    ) -> bytes:
-        """Return the digest that is stored with the event before."""
-        return digest_before(connection, source, lane, row)
 
     def digest_of(self, row: StoredRow, previous: bytes) -> tuple[bytes, bytes]:
         """Return the digest of the payload alone."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from hashlib import blake2b
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, column, table, text
 
 from eventstore.domain.codec import encode
 from eventstore.domain.fingerprint import slice_of
@@ -13,10 +13,15 @@ from eventstore.testing import message
 
 LANES = 16
 
+_GIVEN = ("lane", "position", "conversation", "version", "digest", "payload")
+_EVENTS = table(
+    "toolledger_events",
+    *map(column, (*_GIVEN, "event_id", "recorded_at", "tag", "schema")),
+)
+
 
 def append(connection: Connection, conversation_id: str, words: str) -> None:
     """Append a message to a conversation, in one transaction that begins with the lane."""
-    quote = connection.dialect.identifier_preparer.quote
     lane = slice_of("", conversation_id) * LANES // 1024
     payload = encode(message(words))
     values: dict[str, object] = {"lane": lane, "name": conversation_id}
@@ -34,21 +39,20 @@ def append(connection: Connection, conversation_id: str, words: str) -> None:
     )
     values["conversation"] = found or position
     if found is None:
+        values["slice"] = slice_of("", conversation_id)
         run(
             "INSERT INTO toolledger_conversations (lane, conversation, tenant, conversation_id, "
-            f"slice) VALUES (:lane, :conversation, '', :name, {slice_of('', conversation_id)})"
+            "slice) VALUES (:lane, :conversation, '', :name, :slice)"
         )
     last = run(
         "SELECT MAX(version) FROM toolledger_events "
         "WHERE lane = :lane AND conversation = :conversation"
     )
-    values |= {"version": (last or 0) + 1, "id": os.urandom(16), "payload": payload.decode()}
+    values |= {"version": (last or 0) + 1, "payload": payload.decode()}
     values["digest"] = _digest(payload)
-    run(
-        "INSERT INTO toolledger_events (lane, position, conversation, version, event_id, "
-        f"recorded_at, tag, {quote('schema')}, digest, payload) VALUES (:lane, :position, "
-        ":conversation, :version, :id, 1700000000000000, 'message', 1, :digest, :payload)"
-    )
+    row = {name: values[name] for name in _GIVEN}
+    row |= {"event_id": os.urandom(16), "recorded_at": 1_700_000_000_000_000, "schema": 1}
+    connection.execute(_EVENTS.insert(), {**row, "tag": "message"})
     run("UPDATE toolledger_lanes SET position = :position WHERE lane = :lane")
     connection.exec_driver_sql("COMMIT")
 

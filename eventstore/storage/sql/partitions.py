@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from sqlalchemy import Connection, Table
 from sqlalchemy.schema import CreateTable
 
 from eventstore.errors import StorageError
@@ -21,6 +20,8 @@ from eventstore.storage.sql.rebuilding import TableAnew, rebuild, sweep
 from eventstore.storage.sql.rebuilding.table import without_keys
 
 if TYPE_CHECKING:
+    from sqlalchemy import Connection, Table
+
     from eventstore.storage.migrations import Progress
 
 _DIALECTS = frozenset({"postgresql", "mysql", "mariadb"})

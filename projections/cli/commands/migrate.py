@@ -12,7 +12,7 @@ from projections.cli.output import print_json, say
 from projections.formatting import plural
 
 TO_BE_UPGRADED = 3
-"""The exit status of `--check` where an upgrade is to be made; 1 is for what could not be found out."""
+"""The exit status of `--check` where an upgrade is to be made; 1 is for an error."""
 
 Down = Annotated[
     str | None,
@@ -97,8 +97,8 @@ def _check(url: str, down: str | None, partitions: int | None, *, as_json: bool)
         say(f"the schema is at revision {state.revision}: nothing to do")
     else:
         begun = "; a migration runs, or was broken off" if state.is_broken_off else ""
-        said = f"the schema is at revision {state.revision or 'none'} and {state.latest} is needed"
-        say(f"{said}, with {plural(state.events, 'event')}{begun}: `toolledger migrate` upgrades it")
+        at = f"the schema is at revision {state.revision or 'none'} and {state.latest} is needed"
+        say(f"{at}, with {plural(state.events, 'event')}{begun}: run `toolledger migrate`")
         for step in state.steps:
             say(f"  {step}")
     if not state.is_current:

@@ -22,6 +22,7 @@ from eventstore.migrate import inspect as look
 from eventstore.migrate import move, partition
 from eventstore.storage import brief_locks, migrations
 from eventstore.storage.sql.rebuilding import driver
+from eventstore.testing import message
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,7 +41,7 @@ def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(driver, "FEW_ROWS", 3)
 
 
-def once(change: Callable[[], object]) -> Callable[[int, int], None]:
+def once(change: Callable[[], object]) -> Callable[[int, int], object]:
     """Return a progress that makes a change after the first batch of events, and not again."""
     left = [change]
     return lambda _done, _total: left and left.pop()()
@@ -141,7 +142,7 @@ def test_partitions_miss_nothing_that_others_write(server: Server, tmp_path: Pat
             store.restore(gone.place if Path(gone.place).is_absolute() else tmp_path / gone.place)
             for name in ("chat-0", "chat-3", "chat-7"):
                 chat = store.conversation(name)
-                chat.append(first_schema.message("later"), event_ids=[b"given id" * 2])
+                chat.append(message("later"), event_ids=[b"given id" * 2])
 
         assert partition(url, 4, once(change)) == 1
         assert list(store.verify()) == []
@@ -157,13 +158,13 @@ def test_partitions_miss_nothing_that_others_write(server: Server, tmp_path: Pat
 
 @pytest.mark.slow
 def test_partitions_that_are_killed_are_made_by_the_next_run(server: Server) -> None:
-    """Whichever change was next: the log is whole, and goes on; the next run leaves nothing over."""
+    """Whichever change was next: the log is whole and in use; the next run tidies up."""
     first = {name: ["one", "two"] for name in CONVERSATIONS}
     for after in count(0, 5 if tiers.LONG else 29):
         url = server.database(migrated=True)
         with EventStore.open(url) as store:
             for name in CONVERSATIONS:
-                store.conversation(name).append(*map(first_schema.message, ("one", "two")))
+                store.conversation(name).append(*map(message, ("one", "two")))
         died = killed_at_partitions(url, 4, after)
         with EventStore.open(url) as store:
             store.conversation("chat-1").add_message("user", "three")
@@ -303,7 +304,7 @@ def test_a_process_whose_columns_are_gone_is_told_so(server: Server) -> None:
         move(url, "0001")
         for use in (
             partial(chat.add_message, "user", "after"),
-            partial(chat.append, *map(first_schema.message, "abc")),
+            partial(chat.append, *map(message, "abc")),
             partial(store.conversation("other").add_message, "user", "after"),
             lambda: list(store.read()),
         ):

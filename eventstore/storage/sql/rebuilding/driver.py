@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, nullco
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import sqlalchemy as sa
+from sqlalchemy.exc import DBAPIError
 
 from eventstore.errors import StoreBusy
 from eventstore.storage.brief_locks import (
@@ -90,7 +91,7 @@ class _Run:
         self.connection = connection
         self.tables = tables
         self.locking = locking
-        self.progress = progress or (lambda *_: None)
+        self.progress = progress or _untold
         self.own = connection
         """The connection whose transactions are batches."""
         self.token = secrets.token_hex(16)
@@ -102,7 +103,7 @@ class _Run:
         self.is_postgresql = connection.dialect.name == "postgresql"
 
     def all_at_once(self) -> None:
-        """Copy while nobody else can write: in the transaction under way, or of tables so far empty."""
+        """Copy while nobody else can write: in the transaction under way, or of empty tables."""
         self._look_at_lanes()
         if self.is_postgresql:
             self._copy_at_once()
@@ -158,9 +159,8 @@ class _Run:
         """
         run = self.own.exec_driver_sql
         with self._in_transaction():
-            run(
-                f"CREATE TABLE {UNDER_WAY} (token VARCHAR(32) PRIMARY KEY, batches INTEGER NOT NULL)"
-            )
+            columns = "token VARCHAR(32) PRIMARY KEY, batches INTEGER NOT NULL"
+            run(f"CREATE TABLE {UNDER_WAY} ({columns})")
             run(f"INSERT INTO {UNDER_WAY} (token, batches) VALUES ('{self.token}', 0)")
             self._look_at_lanes()
         noted = True
@@ -329,7 +329,7 @@ class _Run:
         added = [each.name for table in self.tables for each in table.beside]
         if not self.is_postgresql:
             renames = [
-                *(f"{table.name} TO {table.old}, {table.new} TO {table.name}" for table in self.tables),
+                *(f"{each.name} TO {each.old}, {each.new} TO {each.name}" for each in self.tables),
                 *(f"{name}_new TO {name}" for name in added),
             ]
             run(f"RENAME TABLE {', '.join(renames)}")
@@ -344,12 +344,16 @@ class _Run:
                     run(f"ALTER TABLE {each.name} RENAME CONSTRAINT {name}_new TO {name}")
 
 
+def _untold(_done: int, _total: int) -> None:
+    """Tell nobody how far it is."""
+
+
 def _repeated(batch: Callable[[], int]) -> int:
     """Return what a batch gives; it is run again where the database gave it up for another one."""
     for _ in range(BATCH_TRIES - 1):
         try:
             return batch()
-        except sa.exc.DBAPIError as error:
+        except DBAPIError as error:
             if not is_not_now(error):
                 raise
     return batch()
@@ -379,10 +383,9 @@ def _next(
     """Return the span of the next rows of a lane that are not copied, and about how many."""
     values = {"lane": lane} if after is None else {"lane": lane, "after": after}
     behind = "" if after is None else f"AND {table.order} > :after "
-    asked = f"SELECT {table.order} FROM {source} WHERE {table.lane} = :lane {behind}ORDER BY {table.order}"
-    upto = connection.execute(
-        sa.text(f"{asked} LIMIT 1 OFFSET {BATCH_ROWS - 1}"), values
-    ).scalar()
+    order = table.order
+    asked = f"SELECT {order} FROM {source} WHERE {table.lane} = :lane {behind}ORDER BY {order}"
+    upto = connection.execute(sa.text(f"{asked} LIMIT 1 OFFSET {BATCH_ROWS - 1}"), values).scalar()
     if upto is not None:
         return Span(lane, after, upto), BATCH_ROWS
     rest = connection.execute(sa.text(f"{asked} LIMIT {BATCH_ROWS}"), values).scalars().all()

@@ -86,8 +86,8 @@ def end(connection: sa.Connection, name: str) -> None:
     else:
         names = ", ".join(f"'{noted}_{each.lower()}'" for each in _EVENTS)
         triggers = connection.exec_driver_sql(
-            "SELECT trigger_name FROM information_schema.triggers WHERE trigger_schema = DATABASE() "
-            f"AND trigger_name IN ({names})"
+            "SELECT trigger_name FROM information_schema.triggers "
+            f"WHERE trigger_schema = DATABASE() AND trigger_name IN ({names})"
         ).fetchall()
         statements = [f"DROP TRIGGER {trigger}" for (trigger,) in triggers]
     for statement in statements:
