@@ -330,7 +330,7 @@ def as_array(values: Iterable[bytes]) -> str:
 
 
 def progress() -> Any:
-    """Return who is told how far it is, if anybody is."""
+    """Return what is called with how far it is, if anything is."""
     return context.config.attributes.get("progress")
 
 

@@ -304,7 +304,7 @@ class Postgresql(Server):
     @contextmanager
     def schema_lock(self, connection: Connection) -> Generator[None]:
         """Hold an advisory lock in one transaction; an error undoes all of it."""
-        connection.exec_driver_sql("BEGIN")
+        connection.exec_driver_sql(type(self).begin)
         connection.exec_driver_sql("SET LOCAL idle_in_transaction_session_timeout = '60s'")
         lift_time_limits(connection)
         try:

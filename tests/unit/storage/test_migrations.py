@@ -348,8 +348,8 @@ def test_a_file_of_an_older_version_may_be_refused(path: Path) -> None:
     EventStore.open(url, upgrade=False).close()
 
 
-def test_a_process_whose_columns_are_gone_is_told_so(path: Path) -> None:
-    """It reads one error that names the upgrade, and no column."""
+def test_columns_that_are_gone_are_one_clear_error(path: Path) -> None:
+    """A process reads one that names the upgrade, and no column."""
     url = f"sqlite:///{path}"
     with EventStore.open(url) as store:
         store.conversation("chat").append(message("a"))

@@ -236,7 +236,7 @@ def test_no_limit_ends_a_batch(postgresql: PostgreSQL) -> None:
 
 
 def test_writers_wait_where_triggers_are_not_allowed(mariadb: MariaDB) -> None:
-    """It is said how to avoid that; the tables are made anew all the same."""
+    """A warning tells how to avoid that; the tables are made anew all the same."""
     url, written = first_log(mariadb, 3)
     user = mariadb.new_name("untriggered")
     database = make_url(url).database
@@ -295,8 +295,8 @@ def test_a_broken_off_migration_is_not_continued_without_an_upgrade(mariadb: Mar
     assert look(url).is_current
 
 
-def test_a_process_whose_columns_are_gone_is_told_so(server: Server) -> None:
-    """It reads one error that names the upgrade, and no column, wherever it meets it."""
+def test_columns_that_are_gone_are_one_clear_error(server: Server) -> None:
+    """A process reads one that names the upgrade, and no column, wherever it meets it."""
     url = server.database(migrated=True)
     with EventStore.open(url, busy_timeout=5) as store:
         chat = store.conversation("chat")

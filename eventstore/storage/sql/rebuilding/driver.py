@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError
 
-from eventstore.errors import StoreBusy
+from eventstore.errors import StorageError, StoreBusy
 from eventstore.storage.brief_locks import (
     is_not_now,
     lanes_held,
@@ -52,11 +52,16 @@ def rebuild(
 
     Raises:
         StoreBusy: the tables are in use by a long transaction; they are as they were.
+        StorageError: the transaction is not under READ COMMITTED.
     """
     if connection.dialect.name not in ("postgresql", "mysql", "mariadb"):
         for table in tables:
             _replace(connection, table, progress)
         return
+    if connection.dialect.name == "postgresql":
+        level = connection.exec_driver_sql("SHOW transaction_isolation").scalar()
+        if level != "read committed":  # it would not see what others have written since
+            raise StorageError(f"the transaction is {level}: begin it under READ COMMITTED")
     run = _Run(connection, tables, tuple(locking), progress)
     if _is_alone(connection, tables):
         run.all_at_once()
@@ -103,7 +108,7 @@ class _Run:
         self.is_postgresql = connection.dialect.name == "postgresql"
 
     def all_at_once(self) -> None:
-        """Copy while nobody else can write: in the transaction under way, or of empty tables."""
+        """Copy while no other process can write: in a transaction, or of empty tables."""
         self._look_at_lanes()
         if self.is_postgresql:
             self._copy_at_once()
@@ -345,7 +350,7 @@ class _Run:
 
 
 def _untold(_done: int, _total: int) -> None:
-    """Tell nobody how far it is."""
+    """Keep to itself how far it is."""
 
 
 def _repeated(batch: Callable[[], int]) -> int:

@@ -23,7 +23,7 @@ SWEEP_TRIES = 3
 _EVENTS = ("INSERT", "UPDATE", "DELETE")
 
 _NOT_ALLOWED = frozenset({1142, 1227, 1419})
-"""Numbers of MySQL's errors for a user who may not create triggers.
+"""Numbers of MySQL's errors for a user without the right to create triggers.
 
 With a binary log that takes the right SUPER, or `log_bin_trust_function_creators`.
 """
@@ -107,7 +107,7 @@ def _noted(table: TableAnew) -> sa.Table:
 
 
 def _function(table: TableAnew, names: str) -> str:
-    """Return the function of PostgreSQL's trigger: it has the rights of the one who migrates."""
+    """Return the function of PostgreSQL's trigger: it has the rights of the user that migrates."""
 
     def inserted(row: str) -> str:
         values = ", ".join(f"{row}.{column.name}" for column in table.key)

@@ -22,8 +22,8 @@ def rights(connection: Connection, of: str, to: str) -> Iterator[str]:
         f"WHERE table_schema = current_schema() AND table_name = '{of}'"
     ).fetchall()
     for grantee, privilege in granted:
-        whom = "PUBLIC" if grantee == "PUBLIC" else quote(grantee)
-        yield f"GRANT {privilege} ON {to} TO {whom}"
+        role = "PUBLIC" if grantee == "PUBLIC" else quote(grantee)
+        yield f"GRANT {privilege} ON {to} TO {role}"
     comments = run(
         "SELECT quote_literal(description), attname FROM pg_description "
         "LEFT JOIN pg_attribute ON attrelid = objoid AND attnum = objsubid AND attnum > 0 "
