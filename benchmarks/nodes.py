@@ -27,13 +27,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from queue import Empty
 from statistics import median, quantiles
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from measure import Figure, report
 from sqlalchemy import create_engine, make_url
-from sqlalchemy.engine import URL, Connection
 
 from eventstore import EventStore
+
+if TYPE_CHECKING:
+    from sqlalchemy.engine import URL, Connection
 
 THREADS = 8
 """Writers of a process."""
@@ -123,7 +125,7 @@ def size_of(place: Place) -> int:
         size = "citus_total_relation_size" if spread else "pg_total_relation_size"
         return int(
             run(
-                f"SELECT SUM({size}(c.oid::regclass)) FROM pg_class c WHERE c.relkind = 'r' "  # noqa: S608 - ours
+                f"SELECT SUM({size}(c.oid::regclass)) FROM pg_class c WHERE c.relkind = 'r' "
                 "AND c.relnamespace = 'public'::regnamespace AND c.relname IN "
                 "('toolledger_events', 'toolledger_conversations', 'toolledger_fingerprints', "
                 "'toolledger_event_ids', 'toolledger_lanes')"
@@ -206,8 +208,10 @@ def follow(url: str, ready: Any, go: Any, end: Any, results: Any) -> None:
         cursor = store.end()
         ready.release()
         go.wait()
-        for recorded in store.follow(cursor, stop=end):
-            delays.append((time.time_ns() / 1e3 - recorded.recorded_at) / 1e3)
+        delays.extend(
+            (time.time_ns() / 1e3 - recorded.recorded_at) / 1e3
+            for recorded in store.follow(cursor, stop=end)
+        )
     results.put(delays)
 
 

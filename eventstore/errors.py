@@ -25,7 +25,8 @@
         ├── StoreCorrupt         the database file is damaged, or was put back
         │   └── CursorLost       the log has not the events that a cursor stands after
         ├── NotAStore            the database is not an event store
-        └── SchemaTooNew         written by a newer version of the library
+        ├── SchemaTooNew         written by a newer version of the library
+        └── SchemaTooOld         to be upgraded first, and the caller does not want that now
 
 An append that raises one of these has written nothing. The exceptions are SilentAttempt, where the
 attempt is recorded as failed, ApprovalExpired, where it is recorded that the call waits again, and
@@ -327,4 +328,11 @@ class NotAStore(StorageError):
 
 
 class SchemaTooNew(StorageError):
-    """The schema was written by a newer version of the library; upgrade the library."""
+    """The schema was written by a newer version of the library; upgrade the library.
+
+    It is also raised where another process changed the schema under this one.
+    """
+
+
+class SchemaTooOld(StorageError):
+    """The schema is of an older version of the library; run `toolledger migrate`."""

@@ -6,11 +6,16 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from eventstore.storage.migrations import (
     REVISIONS,
+    STEPS,
     Progress,
     check,
     downgrade,
+    events,
+    is_broken_off,
     revision,
     upgrade,
 )
@@ -18,7 +23,56 @@ from eventstore.storage.migrations import (
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-__all__ = ["REVISIONS", "distribute", "move", "partition", "undistribute"]
+__all__ = [
+    "REVISIONS",
+    "SchemaState",
+    "distribute",
+    "inspect",
+    "move",
+    "partition",
+    "undistribute",
+]
+
+
+class SchemaState(msgspec.Struct, frozen=True):
+    """What a database's schema is at, and what an upgrade would do."""
+
+    revision: str | None
+    """Its revision; None where the database holds no store."""
+    latest: str
+    """The revision that this version of the library writes."""
+    events: int
+    """How many events there are."""
+    is_broken_off: bool
+    """Whether a migration runs, or was broken off."""
+    steps: tuple[str, ...]
+    """What each step of the upgrade does, in order; empty where nothing is to be done."""
+
+    @property
+    def is_current(self) -> bool:
+        """Whether nothing is to be done."""
+        return self.revision == self.latest and not self.is_broken_off
+
+
+def inspect(url: str) -> SchemaState:
+    """Return what an upgrade of the database at a URL would do; nothing is changed.
+
+    Raises:
+        NotAStore, SchemaTooNew, StorageError: the database cannot be used.
+    """
+    from eventstore.storage.factory import backend_for  # loads SQLAlchemy
+    from eventstore.storage.sql.backend import translated
+    from eventstore.storage.sql.opening import read_schema
+
+    backend = backend_for(url)
+    found, count, broken_off = read_schema(
+        backend, lambda each: (revision(each), events(each), is_broken_off(each))
+    )
+    with translated(backend):
+        check(found)
+    done = 0 if found is None else REVISIONS.index(found) + 1
+    steps = tuple(f"{each}: {STEPS[each]}" for each in REVISIONS[done:])
+    return SchemaState(found, REVISIONS[-1], count, broken_off, steps)
 
 
 def move(
@@ -41,13 +95,14 @@ def move(
     from eventstore.storage.factory import migrating  # loads SQLAlchemy
     from eventstore.storage.sql.distribution import refuse_distributed
     from eventstore.storage.sql.lane_count import check_lanes
-    from eventstore.storage.sql.partitions import refuse_partitioned
+    from eventstore.storage.sql.partitions import refuse_partitioned, tidy
 
     with migrating(url) as connection:
         before = revision(connection)
         check(before)
         if lanes is not None:
             check_lanes(connection, lanes, exists=before is not None)
+        tidy(connection)
         if to is None:
             upgrade(connection, progress=progress, lanes=lanes)
         else:
@@ -58,11 +113,12 @@ def move(
         return before, revision(connection)
 
 
-def partition(url: str, count: int) -> int:
+def partition(url: str, count: int, progress: Progress | None = None) -> int:
     """Put a server's events into `count` partitions by lane; return how many there were.
 
     With 1 they are in one table again. The schema is brought up to date first. Processes that have
-    the store open wait meanwhile, and then continue.
+    the store open go on reading and writing meanwhile, and wait for a moment at the end. `progress`
+    is called as for `move`.
 
     Raises:
         ValueError: the store has fewer lanes, or is a SQLite file.
@@ -76,7 +132,7 @@ def partition(url: str, count: int) -> int:
     with migrating(url) as connection:
         before = partitions(connection)
         if before != count:
-            divide(connection, count)
+            divide(connection, count, progress)
         return before
 
 

@@ -87,6 +87,7 @@ class EventStore(Retains):
         busy_timeout: float = 30.0,
         create: bool = True,
         read_only: bool = False,
+        upgrade: bool = True,
         clock: Callable[[], int] | None = None,
         prices: Prices | None = None,
         subjects: SubjectSecret | str | PathLike[str] | None = None,
@@ -101,6 +102,8 @@ class EventStore(Retains):
         `create=False` refuses a database that holds no store yet, and leaves it as it is.
         `read_only=True` is for a user who may only read: nothing is created or upgraded, and an
         append raises `StoreReadOnly`.
+        `upgrade=False` refuses a database whose schema is of an older version, and leaves it as it
+        is: for a deployment that runs `toolledger migrate` at a time of its own.
         With `durability="full"` an append that returned is on disk. `"normal"` is faster and may
         lose the last commits in a power cut (not in a crash of the process). `busy_timeout`
         (seconds) is how long an append waits for other writers, or for a server to come back.
@@ -119,7 +122,7 @@ class EventStore(Retains):
         Raises:
             ValueError: the URL, or another argument, makes no sense.
             WrongKey: the log was tagged under another secret.
-            NotAStore, SchemaTooNew, StorageError: the database cannot be used.
+            NotAStore, SchemaTooNew, SchemaTooOld, StorageError: the database cannot be used.
         """
         if not isinstance(tenant, str):
             raise ValueError(f"tenant is {tenant!r}: pass text, for example 'acme'")  # noqa: TRY004
@@ -128,7 +131,13 @@ class EventStore(Retains):
 
         secret = None if subjects is None else secret_of(subjects)
         storage = open_storage(
-            url, tenant, durability, busy_timeout, new=create, read_only=read_only
+            url,
+            tenant,
+            durability,
+            busy_timeout,
+            new=create,
+            read_only=read_only,
+            upgrade=upgrade,
         )
         try:
             return cls(storage, clock, prices=prices, subjects=secret, keys=keys, redact=redact)

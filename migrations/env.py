@@ -56,7 +56,13 @@ def main() -> None:
     url = options.get("sqlalchemy.url") or os.environ.get("TOOLLEDGER_URL")
     if not url:
         raise SystemExit("name the database: set TOOLLEDGER_URL, for example sqlite:///agent.db")
-    with create_engine(backend_for(url).url).begin() as connection:
+    parsed = backend_for(url).url
+    # A table that is made anew is read again at the end, as it is then.
+    is_server = parsed.get_backend_name() in ("postgresql", "mysql", "mariadb")
+    engine = create_engine(parsed)
+    if is_server:
+        engine = engine.execution_options(isolation_level="READ COMMITTED")
+    with engine.begin() as connection:
         lift_time_limits(connection)
         run(connection)
 

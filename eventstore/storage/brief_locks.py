@@ -8,7 +8,7 @@ continue, and it is tried again.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -16,39 +16,60 @@ from eventstore.errors import StoreBusy
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
+    from sqlalchemy.exc import DBAPIError
 
 WAIT_SECONDS = 1
 PAUSE_SECONDS = 0.5
 TRIES = 40
+LONG_WAIT_SECONDS = 30
 
 _NOT_NOW = frozenset({"55P03", "40P01", 1205, 1213})
 """SQLSTATEs and numbers of errors for a lock that was not to be had, and for a deadlock."""
 
+_EVENTS = ("toolledger_events",)
+
 _HOLDERS = {
     "postgresql": "SELECT pid FROM pg_locks JOIN pg_stat_activity USING (pid) "
-    "WHERE relation = to_regclass('toolledger_events') AND granted AND pid <> pg_backend_pid() "
-    "GROUP BY pid ORDER BY min(xact_start) LIMIT 9",
+    "WHERE relation IN (SELECT to_regclass(name) FROM unnest(ARRAY{names}) name) "
+    "AND granted AND pid <> pg_backend_pid() GROUP BY pid ORDER BY min(xact_start) LIMIT 9",
     "mysql": "SELECT trx_mysql_thread_id FROM information_schema.innodb_trx "
     "WHERE trx_mysql_thread_id NOT IN (0, CONNECTION_ID()) ORDER BY trx_started LIMIT 9",
 }
 """Asks for the sessions that may hold the lock, those that began first before the others."""
 
 
-def tried_briefly(connection: Connection, change: Callable[[], object], tries: int = TRIES) -> None:
-    """Make a change of the schema that needs the exclusive lock of a table for a moment.
+def tried_briefly(
+    connection: Connection,
+    change: Callable[[], object],
+    tries: int | None = None,
+    locks: Sequence[str] = _EVENTS,
+) -> None:
+    """Make a change of the schema that needs the exclusive locks of tables for a moment.
+
+    All of the `locks` together are waited for `WAIT_SECONDS`; the change is made once or not at
+    all.
 
     Raises:
-        StoreBusy: the lock could not be had; nothing was changed.
+        StoreBusy: the locks could not be had; nothing was changed.
     """
-    for _ in range(tries):
-        if _tried(connection, change):
+    tries = tries or TRIES
+    for left in reversed(range(tries)):
+        if _tried(connection, change, len(locks)):
             return
-        time.sleep(PAUSE_SECONDS)
+        if left:
+            time.sleep(PAUSE_SECONDS)
     raise StoreBusy(
         f"the events are in use: {tries} times their lock was not to be had within "
-        f"{WAIT_SECONDS} s{_in_the_way(connection)}; nothing was changed: end the long "
+        f"{WAIT_SECONDS} s{_in_the_way(connection, locks)}; nothing was changed: end the long "
         "transactions, or try again when they are over"
     )
+
+
+def is_not_now(error: DBAPIError) -> bool:
+    """Return whether a lock was not to be had, or the transaction was given up for another one."""
+    cause = error.orig
+    codes = (getattr(cause, "sqlstate", None), *getattr(cause, "args", ())[:1])
+    return not _NOT_NOW.isdisjoint(codes)
 
 
 def lift_time_limits(connection: Connection) -> None:
@@ -58,20 +79,24 @@ def lift_time_limits(connection: Connection) -> None:
     """
     run = connection.exec_driver_sql
     if connection.dialect.name == "postgresql":
+        run("SET LOCAL statement_timeout = 0")
         run(
             "SELECT set_config(name, '0', true) FROM pg_settings "
-            "WHERE name IN ('statement_timeout', 'transaction_timeout')"  # from version 17 on
+            "WHERE name = 'transaction_timeout'"  # from version 17 on
         ).fetchall()
     elif getattr(connection.dialect, "is_mariadb", False):
         run("SET SESSION max_statement_time = 0")
 
 
 @contextmanager
-def lanes_held(connection: Connection) -> Generator[None]:
-    """Keep others from writing on MariaDB and MySQL, by the rows of the lanes.
+def lanes_held(connection: Connection, *, briefly: bool = False) -> Generator[None]:
+    """Keep others from writing on MariaDB and MySQL, by the table of the lanes.
 
-    Each change of the schema ends a transaction there, so another connection holds them. In a
-    cluster locks count on one server alone.
+    Each change of the schema ends a transaction there, so another connection holds the table.
+    Every writer uses it first, and so waits without any lock of the events. With the lanes' rows
+    it would be otherwise: a writer that waits for one has looked at the events, too. With `briefly`
+    the table is waited for no longer than `WAIT_SECONDS`. In a cluster locks count on one server
+    alone.
     """
     from eventstore.storage.stopped_writers import is_in_cluster, writers_stopped
 
@@ -80,42 +105,38 @@ def lanes_held(connection: Connection) -> Generator[None]:
             yield
         return
     with connection.engine.connect() as beside:
-        if getattr(connection.dialect, "is_mariadb", False):
-            beside.exec_driver_sql("SET SESSION idle_transaction_timeout = 0")
-        else:
-            beside.exec_driver_sql("SET SESSION wait_timeout = 31536000")
-        beside.exec_driver_sql("BEGIN")
-        beside.exec_driver_sql("SELECT lane FROM toolledger_lanes FOR UPDATE").fetchall()
+        run = beside.exec_driver_sql
+        run("SET SESSION wait_timeout = 31536000")
+        wait = WAIT_SECONDS if briefly else LONG_WAIT_SECONDS
+        run(f"SET SESSION lock_wait_timeout = {wait}")
         try:
+            run("LOCK TABLES toolledger_lanes WRITE")
             yield
         finally:
-            beside.exec_driver_sql("ROLLBACK")
             beside.invalidate()
 
 
-def _tried(connection: Connection, change: Callable[[], object]) -> bool:
+def _tried(connection: Connection, change: Callable[[], object], locks: int) -> bool:
     from sqlalchemy.exc import DBAPIError  # when a migration runs
 
     try:
-        with _short_waits(connection):
+        with _short_waits(connection, locks):
             change()
     except DBAPIError as error:
-        cause = error.orig
-        codes = (getattr(cause, "sqlstate", None), *getattr(cause, "args", ())[:1])
-        if _NOT_NOW.isdisjoint(codes):
+        if not is_not_now(error):
             raise
         return False
     return True
 
 
 @contextmanager
-def _short_waits(connection: Connection) -> Generator[None]:
+def _short_waits(connection: Connection, locks: int) -> Generator[None]:
     run = connection.exec_driver_sql
     if connection.dialect.name == "postgresql":
         (before,) = run("SHOW lock_timeout").one()
         run("SAVEPOINT toolledger_lock")
         try:
-            run(f"SET LOCAL lock_timeout = '{WAIT_SECONDS}s'")
+            run(f"SET LOCAL lock_timeout = {WAIT_SECONDS * 1000 // locks}")
             yield
         except BaseException:
             run("ROLLBACK TO SAVEPOINT toolledger_lock")
@@ -133,7 +154,7 @@ def _short_waits(connection: Connection) -> Generator[None]:
         yield
 
 
-def _in_the_way(connection: Connection) -> str:
+def _in_the_way(connection: Connection, locks: Sequence[str]) -> str:
     """Return which sessions may hold the lock, where the server says so."""
     from sqlalchemy.exc import DBAPIError
 
@@ -141,7 +162,8 @@ def _in_the_way(connection: Connection) -> str:
     if asked is None:
         return ""
     try:
-        found = [str(pid) for (pid,) in connection.exec_driver_sql(asked)]
+        names = list(locks)
+        found = [str(pid) for (pid,) in connection.exec_driver_sql(asked.format(names=names))]
     except DBAPIError:  # the user has no right to see them
         return ""
     return f" (held by the sessions {', '.join(found)})" if found else ""

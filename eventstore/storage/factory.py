@@ -73,14 +73,16 @@ def open_storage(
     *,
     new: bool = True,
     read_only: bool = False,
+    upgrade: bool = True,
 ) -> Storage:
     """Open the storage at a URL, its schema upgraded, and created where it may be `new`.
 
-    With `read_only` nothing is upgraded or created, and its storage refuses to write.
+    With `read_only` nothing is upgraded or created, and its storage refuses to write. Without
+    `upgrade` a schema of an older version is refused.
 
     Raises:
         ValueError: The URL, or another argument, makes no sense.
-        NotAStore, SchemaTooNew, StorageError: The database cannot be used.
+        NotAStore, SchemaTooNew, SchemaTooOld, StorageError: The database cannot be used.
     """
     if durability not in DURABILITIES:
         raise ValueError(f"durability is {durability!r}: pass 'full' or 'normal'")
@@ -89,6 +91,7 @@ def open_storage(
             f"busy_timeout is {busy_timeout!r}: pass seconds, from 0 to {MAX_BUSY_SECONDS:,}"
         )
     backend = backend_for(url, durability, busy_timeout)
+    backend.upgrades = upgrade
     return open_read_only(backend, tenant) if read_only else backend.open(tenant, new=new)
 
 

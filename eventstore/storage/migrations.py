@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from eventstore.errors import NotAStore, SchemaTooNew, StoreCorrupt
+from eventstore.errors import NotAStore, SchemaTooNew, SchemaTooOld, StoreCorrupt
 
 if TYPE_CHECKING:
     from alembic.config import Config
@@ -27,11 +27,27 @@ Progress = Callable[[int, int], object]
 """Called with the number of events that are migrated, and with that of all."""
 
 VERSION_TABLE = "toolledger_version"
+CHANGED = (
+    "the tables are of another revision than when this process opened them: another version of "
+    "toolledger has upgraded them, or taken them back; nothing was written, end this process and "
+    "start it again with that version (`toolledger migrate --check` names the revision)"
+)
+"""What a process reads whose columns are gone."""
+
 UNDER_WAY = "toolledger_migration"
 """The table that marks a database on which a migration runs, or was broken off."""
 
 REVISIONS = ("0001", "0002", "0003", "0004")
 """Every revision of the schema, oldest first; the last is the one this library writes."""
+
+STEPS = {
+    "0001": "creates the tables",
+    "0002": "copies all events into a new table, with chained digests; on a server others go on "
+    "reading and writing meanwhile, in a file writers wait",
+    "0003": "adds a column and three tables; no row is rewritten",
+    "0004": "on PostgreSQL, gives the lanes' counters a column and a key; events are not touched",
+}
+"""What the upgrade to each revision does."""
 
 
 def folder() -> Path:
@@ -91,6 +107,32 @@ def check(found: str | None) -> bool:
             f"{REVISIONS[-1]} at most: upgrade toolledger"
         )
     return found != REVISIONS[-1]
+
+
+def refuse_old(found: str | None, *, broken_off: bool = False) -> None:
+    """Refuse a database that must be upgraded; one without tables is not old.
+
+    Raises:
+        SchemaTooOld: it must, or its upgrade runs or was broken off.
+        SchemaTooNew, StoreCorrupt: see `check`.
+    """
+    if found is None or not (check(found) or broken_off):
+        return
+    begun = ", and a migration runs or was broken off" if broken_off else ""
+    raise SchemaTooOld(
+        f"the schema is at revision {found}{begun}; this version of toolledger needs "
+        f"{REVISIONS[-1]}: run `toolledger migrate` as a user with the right to write"
+    )
+
+
+def events(connection: Connection) -> int:
+    """Return how many events the lanes count; 0 where there are no tables."""
+    from sqlalchemy import inspect  # when a migration is asked for
+
+    if not inspect(connection).has_table("toolledger_lanes"):
+        return 0
+    counted = connection.exec_driver_sql("SELECT SUM(position) FROM toolledger_lanes").scalar()
+    return int(counted or 0)
 
 
 def is_broken_off(connection: Connection) -> bool:

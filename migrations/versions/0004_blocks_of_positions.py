@@ -38,4 +38,4 @@ def change(column: str, key: str) -> None:
             f"ALTER TABLE {LANES} DROP CONSTRAINT {KEY}, {column}, "
             f"ADD CONSTRAINT {KEY} PRIMARY KEY ({key})"
         )
-        tried_briefly(connection, lambda: connection.exec_driver_sql(statement))
+        tried_briefly(connection, lambda: connection.exec_driver_sql(statement), locks=(LANES,))

@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 
 from eventstore import EventStore, ModelResponded, SchemaTooNew, UnknownEvent, Usage, validate
-from eventstore.migrate import REVISIONS
+from eventstore.migrate import REVISIONS, move
 from eventstore.testing import append, pending, running
 from projections import Projector
 from projections.cli import app
@@ -1439,6 +1439,26 @@ def test_migrate_shows_the_revision(run: Command, store: EventStore) -> None:
     assert f"revision {REVISIONS[-1]}: nothing to do" in shown
     reported = run.json("migrate", "--url", run.url)
     assert (reported["before"], reported["revision"]) == (REVISIONS[-1], reported["known"])
+
+
+def test_migrate_check_changes_nothing(run: Command, store: EventStore) -> None:
+    """Its status says whether an upgrade is to be made; it says what that would do, to how much."""
+    assert "nothing to do" in run.here("migrate", "--check", "--url", run.url).stdout
+    store.close()
+    move(run.url, "0001")
+    for _ in range(2):
+        said = run.here("migrate", "--check", "--url", run.url, status=3).stdout
+        assert f"is at revision 0001 and {REVISIONS[-1]} is needed, with 11 events" in said
+        assert "0002: copies all events" in said
+    reported = json.loads(
+        run.here("migrate", "--check", "--json", "--url", run.url, status=3).stdout
+    )
+    assert (reported["revision"], reported["current"], reported["events"]) == ("0001", False, 11)
+    both = run.here("migrate", "--check", "--down", "0001", "--url", run.url, status=2)
+    assert "pass it alone" in both.stderr
+    other = f"sqlite:///{run.folder / 'none.db'}"
+    assert "no store" in run.refused("migrate", "--check", "--url", other)
+    assert not (run.folder / "none.db").exists()
 
 
 def test_migrate_makes_a_log_in_a_database_of_others(run: Command) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Callable
 from functools import partial
 from multiprocessing.connection import Connection
 
@@ -11,19 +12,28 @@ from sqlalchemy import event
 from sqlalchemy.engine import Engine
 from support import workers
 
-from eventstore.migrate import move
+from eventstore.migrate import move, partition
 
 
 def killed(url: str, to: str | None, after: int) -> bool:
     """Move a store to a revision, or be killed before a change; return whether it came to that."""
-    with workers.children([partial(_move_or_die, url, to, after)]) as ((process, pipe),):
+    return _killed(partial(move, url, to), after)
+
+
+def killed_at_partitions(url: str, count: int, after: int) -> bool:
+    """Divide a store, or be killed before a change; return whether it came to that."""
+    return _killed(partial(partition, url, count), after)
+
+
+def _killed(job: Callable[[], object], after: int) -> bool:
+    with workers.children([partial(_do_or_die, job, after)]) as ((process, pipe),):
         said = list(workers.received(pipe))
         process.join()
-        assert (said, process.exitcode) in ((["moved"], 0), ([], -signal.SIGKILL))
+        assert (said, process.exitcode) in ((["done"], 0), ([], -signal.SIGKILL))
         return not said
 
 
-def _move_or_die(url: str, to: str | None, after: int, pipe: Connection) -> None:
+def _do_or_die(job: Callable[[], object], after: int, pipe: Connection) -> None:
     left = iter(range(after))
 
     @event.listens_for(Engine, "before_cursor_execute")
@@ -32,5 +42,5 @@ def _move_or_die(url: str, to: str | None, after: int, pipe: Connection) -> None
         if not reads and next(left, None) is None:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    move(url, to)
-    pipe.send("moved")
+    job()
+    pipe.send("done")

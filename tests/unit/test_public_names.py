@@ -125,6 +125,7 @@ EVENTSTORE = [
     "RunUsage",
     "Running",
     "SchemaTooNew",
+    "SchemaTooOld",
     "SilentAttempt",
     "Skip",
     "StorageError",

@@ -23,6 +23,7 @@ from sqlalchemy.exc import DBAPIError, InvalidatePoolError
 
 from eventstore.errors import (
     NotAStore,
+    SchemaTooNew,
     StorageError,
     StoreBusy,
     StoreCorrupt,
@@ -111,6 +112,7 @@ _MEANINGS: dict[int, tuple[type[StorageError], str]] = {
     1045: (StorageError, "check the user and the password in the URL"),
     1047: (StoreBusy, f"the server is not part of its cluster now; {_AGAIN}"),
     1049: (NotAStore, "create the database, or name another"),
+    1054: (SchemaTooNew, migrations.CHANGED),
     1062: (
         StoreCorrupt,
         "the log contradicts itself; nothing was written, run `toolledger verify`",

@@ -13,10 +13,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from sqlalchemy import event, func, literal_column
-from sqlalchemy.exc import InvalidatePoolError
+from sqlalchemy.exc import DBAPIError, InvalidatePoolError
 
 from eventstore.errors import (
     NotAStore,
+    SchemaTooNew,
     StorageError,
     StoreBusy,
     StoreCorrupt,
@@ -24,6 +25,7 @@ from eventstore.errors import (
     StoreReadOnly,
 )
 from eventstore.storage.brief_locks import lift_time_limits
+from eventstore.storage.migrations import CHANGED
 from eventstore.storage.postgresql.answers import is_suspect, limit_waits
 from eventstore.storage.postgresql.binary_rows import insert_copies
 from eventstore.storage.postgresql.notify import Notifications
@@ -111,6 +113,7 @@ _MEANINGS: tuple[tuple[str, type[StorageError], str], ...] = (
     ("3D000", NotAStore, "create the database, or name another"),
     ("40", StoreBusy, f"other writers were in the way; {_AGAIN}"),
     ("42501", StoreReadOnly, "grant the user the rights to the tables (or to the schema)"),
+    ("42703", SchemaTooNew, CHANGED),
     ("42P01", StoreCorrupt, "the tables are gone; restore the database from a copy"),
     ("53100", StoreFull, "nothing was written; free some space and try again"),
     ("53", StoreBusy, f"the server is at its limit; {_AGAIN}"),
@@ -330,10 +333,18 @@ class Postgresql(Server):
     @contextmanager
     def schema_lock(self, connection: Connection) -> Generator[None]:
         """Hold an advisory lock in one transaction; an error undoes all of it."""
-        connection.exec_driver_sql("BEGIN")
+        connection.exec_driver_sql(type(self).begin)
         connection.exec_driver_sql("SET LOCAL idle_in_transaction_session_timeout = '60s'")
         lift_time_limits(connection)
-        connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({SCHEMA_LOCK})")
+        try:
+            connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({SCHEMA_LOCK})")
+        except DBAPIError as error:
+            if _state(error.orig or error) != "55P03":
+                raise
+            connection.exec_driver_sql("ROLLBACK")
+            raise StoreBusy(
+                "another process changes the schema; nothing was changed, try again when it is done"
+            ) from error
         yield
         # It waits for standbys no longer than an append: the first append proves it, too.
         deadline = time.monotonic() + self.busy_timeout + GRACE_SECONDS

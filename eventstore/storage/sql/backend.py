@@ -109,6 +109,9 @@ class Backend(ABC):
     read_only: bool = False
     """Whether its storages refuse to write."""
 
+    upgrades: bool = True
+    """Whether `open` upgrades the schema of a database, or refuses it: `SchemaTooOld`."""
+
     limits: Limits = Limits()
     """What its storages read at once and keep; set it before `open` to have others."""
 
@@ -132,7 +135,7 @@ class Backend(ABC):
         """Open the storage of a tenant, its schema upgraded, and created where it may be `new`.
 
         Raises:
-            NotAStore, SchemaTooNew, StorageError: The database cannot be used.
+            NotAStore, SchemaTooNew, SchemaTooOld, StorageError: The database cannot be used.
         """
 
     def open_to_read(self, tenant: str) -> Storage:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from eventstore.errors import NotAStore, StorageError
 from eventstore.storage import migrations
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from eventstore.storage.interface import Storage
     from eventstore.storage.sql.backend import Backend
 
+Result = TypeVar("Result")
+
 
 def open_in_transaction(backend: Backend, tenant: str, *, new: bool) -> SqlStorage:
     """Open a tenant's storage, its schema upgraded in one transaction; see `Backend.open`."""
@@ -28,6 +30,8 @@ def open_in_transaction(backend: Backend, tenant: str, *, new: bool) -> SqlStora
             found = migrations.revision(connection)
             if found is None and not new:
                 raise NotAStore(f"{shown(backend.url)} holds no store: name another database")
+            if not backend.upgrades:
+                migrations.refuse_old(found)
             if migrations.check(found):
                 migrations.upgrade(connection)
         return SqlStorage(backend, tenant)
@@ -37,35 +41,37 @@ def open_read_only(backend: Backend, tenant: str) -> Storage:
     """Open a tenant's storage to read alone; nothing is created or upgraded.
 
     Raises:
-        NotAStore, SchemaTooNew, StorageError: The database cannot be used.
+        NotAStore, SchemaTooNew, SchemaTooOld, StorageError: The database cannot be used.
     """
-    backend.read_only = True
     backend.check_names(tenant, "")
+    found = read_schema(backend, migrations.revision)
+    if found is None:
+        raise NotAStore(f"{shown(backend.url)} holds no store: name another database")
+    with translated(backend):
+        migrations.refuse_old(found)
+    return backend.open_to_read(tenant)
+
+
+def read_schema(backend: Backend, look: Callable[[Connection], Result]) -> Result:
+    """Return what `look` finds of a schema with a connection that writes nothing."""
+    backend.read_only = True
     backend.can_read_otherwise(refused=False)
     try:
-        found = _revision(backend)
+        return _looked(backend, look)
     except NotAStore:
         raise
     except StorageError:
         if not backend.can_read_otherwise(refused=True):
             raise
-        found = _revision(backend)
-    if found is None:
-        raise NotAStore(f"{shown(backend.url)} holds no store: name another database")
-    if migrations.check(found):
-        raise StorageError(
-            f"{shown(backend.url)} is of an older version of toolledger: run "
-            "`toolledger migrate` as a user with the right to write"
-        )
-    return backend.open_to_read(tenant)
+        return _looked(backend, look)
 
 
-def _revision(backend: Backend) -> str | None:
+def _looked(backend: Backend, look: Callable[[Connection], Result]) -> Result:
     with translated(backend), no_fork():
         engine = backend.connect()
         try:
             with engine.connect() as connection:
-                return migrations.revision(connection)
+                return look(connection)
         finally:
             if not backend.single_connection:
                 engine.dispose()

@@ -11,7 +11,7 @@ import time
 import warnings
 from abc import abstractmethod
 from collections.abc import Collection, Generator, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event
@@ -251,15 +251,23 @@ class Server(Backend):
                 self._check_settings(connection)
                 if self._is_current(connection):
                     return
+                self._refuse_old(connection)
                 with self.schema_lock(connection):
                     self.drop_partial_schema(connection)
                     found = migrations.revision(connection)
                     if found is None and not new:
                         raise NotAStore(f"{self.address} holds no store: name another database")
+                    self._refuse_old(connection)  # another process may have made it meanwhile
                     if migrations.check(found) or migrations.is_broken_off(connection):
                         migrations.upgrade(connection)  # no other process did meanwhile
         finally:
             engine.dispose()
+
+    def _refuse_old(self, connection: Connection) -> None:
+        if not self.upgrades:
+            with suppress(NotAStore):  # another process is about to make it, or a part is left
+                found = migrations.revision(connection)
+                migrations.refuse_old(found, broken_off=migrations.is_broken_off(connection))
 
     def _check_settings(self, connection: Connection) -> None:
         """Warn of a server that does not keep what "full" promises, and of tables out of place."""
@@ -312,6 +320,8 @@ class Server(Backend):
 
     def _storage_error(self, error: BaseException) -> StorageError:
         kind, remedy = self.error_for(error)
+        if remedy is migrations.CHANGED:  # the server's words would name a column
+            return kind(f"{self.address}: {remedy}")
         text = " ".join(self.error_text(error).split())
         return kind(f"{self.address}: {text}: {remedy}")
 

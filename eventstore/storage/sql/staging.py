@@ -22,8 +22,8 @@ from sqlalchemy.schema import CreateTable
 
 from eventstore.storage.brief_locks import lift_time_limits, tried_briefly
 from eventstore.storage.sql import schema
-from eventstore.storage.sql.partitions import rights
 from eventstore.storage.sql.placement import MOVING
+from eventstore.storage.sql.rebuilding.rights import rights
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Table

@@ -270,6 +270,8 @@ class Sqlite(Backend):
             if not new and self.path is not None:
                 raise NotAStore(f"{self.path} holds no store: name another file")
         connection.exec_driver_sql("COMMIT")
+        if not self.upgrades:
+            migrations.refuse_old(found)
         self._set_wal(connection)
         if not migrations.check(found):
             return

@@ -6,12 +6,14 @@ import errno
 
 from eventstore.errors import (
     NotAStore,
+    SchemaTooNew,
     StorageError,
     StoreBusy,
     StoreCorrupt,
     StoreFull,
     StoreReadOnly,
 )
+from eventstore.storage.migrations import CHANGED
 
 _BY_WORDS: tuple[tuple[tuple[str, ...], type[StorageError], str], ...] = (
     (
@@ -40,9 +42,14 @@ _BY_WORDS: tuple[tuple[tuple[str, ...], type[StorageError], str], ...] = (
         "the file is damaged or of another kind; restore it from a copy or name another file",
     ),
     (
-        ("malformed", "corrupt", "no such table", "no such column", "could not decode"),
+        ("malformed", "corrupt", "no such table", "could not decode"),
         StoreCorrupt,
         "the file is damaged; stop writing to it, run `toolledger verify`, restore it from a copy",
+    ),
+    (
+        ("no such column", "has no column named"),
+        SchemaTooNew,
+        CHANGED,
     ),
     (
         ("unable to open",),
@@ -74,6 +81,8 @@ def driver_error(where: str, error: BaseException, *, read_only: bool) -> Storag
     lower = text.lower()
     for words, kind, remedy in _BY_WORDS:
         if any(word in lower for word in words):
+            if remedy is CHANGED:  # SQLite's words would name a column
+                return kind(f"{where}: {remedy}")
             return (StoreReadOnly if read_only else kind)(f"{where}: {text}: {remedy}")
     return StorageError(f"{where}: {text}: see to the file, then try again")
 

@@ -7,10 +7,13 @@ from typing import Annotated
 
 import typer
 
-from eventstore.migrate import REVISIONS, distribute, move, partition, undistribute
+from eventstore.migrate import REVISIONS, distribute, inspect, move, partition, undistribute
 from projections.cli.options import URL, Json, Url, open_store, progress_bar
 from projections.cli.output import print_json, say
 from projections.formatting import plural
+
+TO_BE_UPGRADED = 3
+"""The exit status of `--check` where an upgrade is to be made; 1 is for an error."""
 
 Down = Annotated[
     str | None,
@@ -52,9 +55,16 @@ Shards = Annotated[
         help="With --distribute: how many shards, in place of what gives nodes equal shares.",
     ),
 ]
+Check = Annotated[
+    bool,
+    typer.Option(
+        "--check",
+        help=f"Change nothing; exit with {TO_BE_UPGRADED} where an upgrade is to be made.",
+    ),
+]
 
 
-def migrate(
+def migrate(  # noqa: PLR0913 - each is an option
     down: Down = None,
     partitions: Partitions = None,
     lanes: Lanes = None,
@@ -63,11 +73,13 @@ def migrate(
     url: Url = URL,
     *,
     yes: Yes = False,
+    check: Check = False,
     as_json: Json = False,
 ) -> None:
     """Bring the schema up to date and show its revision; --down takes it back."""
     _refuse_together(
         {
+            "--check": check or None,
             "--down": down,
             "--partitions": partitions,
             "--lanes": lanes,
@@ -76,6 +88,9 @@ def migrate(
     )
     if shards is not None and not distributed:
         raise typer.BadParameter("pass it with --distribute", param_hint="--shards")
+    if check:
+        _check(url, as_json=as_json)
+        return
     if partitions is not None:
         _partition(url, partitions, as_json=as_json)
         return
@@ -111,8 +126,34 @@ def _refuse_together(options: Mapping[str, object]) -> None:
         raise typer.BadParameter(f"pass it without {first}", param_hint=others[0])
 
 
+def _check(url: str, *, as_json: bool) -> None:
+    state = inspect(url)
+    if as_json:
+        print_json(
+            {
+                "revision": state.revision,
+                "known": state.latest,
+                "current": state.is_current,
+                "broken_off": state.is_broken_off,
+                "events": state.events,
+                "steps": list(state.steps),
+            }
+        )
+    elif state.is_current:
+        say(f"the schema is at revision {state.revision}: nothing to do")
+    else:
+        begun = "; a migration runs, or was broken off" if state.is_broken_off else ""
+        at = f"the schema is at revision {state.revision or 'none'} and {state.latest} is needed"
+        say(f"{at}, with {plural(state.events, 'event')}{begun}: run `toolledger migrate`")
+        for step in state.steps:
+            say(f"  {step}")
+    if not state.is_current:
+        raise typer.Exit(TO_BE_UPGRADED)
+
+
 def _partition(url: str, count: int, *, as_json: bool) -> None:
-    before = partition(url, count)
+    with progress_bar("copying") as show:
+        before = partition(url, count, show)
     if as_json:
         print_json({"before": before, "partitions": count})
     elif before == count:

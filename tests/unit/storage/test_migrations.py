@@ -20,7 +20,7 @@ from support.statements import after_statements
 
 from eventstore import EventStore
 from eventstore.domain.codec import encode
-from eventstore.errors import NotAStore, SchemaTooNew
+from eventstore.errors import NotAStore, SchemaTooNew, SchemaTooOld
 from eventstore.migrate import move
 from eventstore.storage import migrations as migrate
 from eventstore.storage.chain import event_digest
@@ -334,6 +334,28 @@ def test_an_older_version_cannot_write_to_the_new_layout(path: Path) -> None:
             "recorded_at, tag, schema, fingerprint, digest, payload) "
             "VALUES (0, 9999, 1, 9999, x'00', 0, 'message', 1, NULL, x'00', '{}')",
         )
+
+
+def test_a_file_of_an_older_version_may_be_refused(path: Path) -> None:
+    """`upgrade=False` leaves it as it is, and names both revisions and the command."""
+    shutil.copyfile(GOLDEN, path)
+    before, url = path.read_bytes(), f"sqlite:///{path}"
+    words = r"is at revision 0001; this version of toolledger needs 0003: run `toolledger migrate`"
+    with pytest.raises(SchemaTooOld, match=words):
+        EventStore.open(url, upgrade=False)
+    assert path.read_bytes() == before
+    move(url)
+    EventStore.open(url, upgrade=False).close()
+
+
+def test_columns_that_are_gone_are_one_clear_error(path: Path) -> None:
+    """A process reads one that names the upgrade, and no column."""
+    url = f"sqlite:///{path}"
+    with EventStore.open(url) as store:
+        store.conversation("chat").append(message("a"))
+        move(url, "0002")
+        with pytest.raises(SchemaTooNew, match=r"agent\.db: the tables are of another revision"):
+            store.conversation("chat").append(message("b"))
 
 
 def test_an_older_version_continues_beside_the_newest(path: Path) -> None:

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from sqlalchemy import make_url
+from support import first_schema
 from support.pgbouncer import pooled
 
 from eventstore import EventStore
+from eventstore.migrate import move, partition
 from eventstore.testing import message, run_concurrently
 from projections import Projector
 
@@ -50,6 +52,27 @@ def through(request: pytest.FixtureRequest, postgresql: PostgreSQL, direct: str)
     """Return the URL that leads through pgbouncer, in each of its modes."""
     with pooled(postgresql, direct, request.param) as url:
         yield url
+
+
+def test_an_upgrade_through_a_pooler_misses_nothing(
+    postgresql: PostgreSQL, direct: str, through: str
+) -> None:
+    """Its lock is of one transaction; those of the batches are in other sessions of the server."""
+    move(direct, "0001")
+
+    def write(words: str) -> None:
+        with postgresql.connected(direct) as connection:
+            connection.exec_driver_sql("SET default_transaction_isolation = 'read committed'")
+            for number in range(9):
+                first_schema.append(connection, f"chat-{number}", words)
+
+    write("before")
+    left = ["beside"]
+    assert move(through, progress=lambda *_: left and write(left.pop())) == ("0001", "0004")
+    partition(through, 3)
+    with EventStore.open(through) as store:
+        assert len(list(store.read())) == 18
+        assert list(store.verify()) == []
 
 
 def test_a_storm_through_a_pooler_loses_nothing(
