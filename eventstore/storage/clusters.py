@@ -102,7 +102,8 @@ def risk_of_split(options: str) -> tuple[str, str] | None:
 
     One half loses what it wrote when they meet again. `options` are those of the provider.
     """
-    found = dict(option.strip().partition(" = ")[::2] for option in options.split(";"))
+    pairs = (option.strip().partition(" = ") for option in options.split(";"))
+    found = {name: value for name, _, value in pairs}
     for name in ("pc.ignore_sb", "pc.ignore_quorum"):
         if found.get(name, "").lower() in ("true", "yes", "on", "1"):
             return f"{name} is {found[name]}", "false"

@@ -90,7 +90,7 @@ class Goal(NamedTuple):
 class Done(NamedTuple):
     """How many events were applied or parked, and the lane's position after them."""
 
-    count: int
+    events: int
     position: int
 
 
@@ -247,10 +247,10 @@ class Worker(Generic[S]):
                 done = self._park_refused(apply, refused.problem)
                 failing, size, taken = 0, max(taken, 1), 0
             else:
-                taken += done.count
+                taken += done.events
                 failing = max(failing - size, 0)
                 size = max(failing // 2, 1) if failing else 2 * size
-            limit -= done.count
+            limit -= done.events
             if limit <= 0 or done.position >= goal.position:
                 return done.position
             size = min(size, limit)

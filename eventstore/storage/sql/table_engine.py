@@ -181,9 +181,9 @@ class TableEngine:
         self._begin_anew()
         if self._in_memory:
             return
-        left: Any = _LeftToParent()
         leave(self.engine.pool)
-        for entry, used in in_use.items():
-            leave(entry.dbapi_connection, used.connection.dbapi_connection)
-            entry.dbapi_connection = used.connection.dbapi_connection = left
+        holders: list[Any] = [*in_use, *(used.connection for used in in_use.values())]
+        for holder in holders:
+            leave(holder.dbapi_connection)
+            holder.dbapi_connection = _LeftToParent()
         self.engine.dispose(close=False)
