@@ -41,3 +41,10 @@ class TestOnCitus(SharedStorageContract, SharedEventStoreContract, SealsContract
         yield open_storage
         for storage in opened:
             storage.close()
+
+    def test_the_epoch_is_of_the_database(self, open_storage: OpenStorage) -> None:
+        """A cursor is valid at all nodes; each storage has the URL of its own."""
+        mine, other = open_storage(), open_storage("other")
+        assert mine.epoch == other.epoch
+        assert mine.url != other.url
+        assert (mine.tenant, other.tenant) == ("", "other")
