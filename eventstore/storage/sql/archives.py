@@ -19,12 +19,13 @@ _LIST = (
     "JOIN toolledger_archives a ON a.lane = c.lane AND a.conversation = c.conversation "
     "WHERE c.lane = ? AND c.tenant = ? AND c.conversation > ? ORDER BY c.conversation LIMIT ?"
 )
+# The lane is named twice, so that one node of several has all that is read.
 _RESTING = (
     "SELECT c.conversation, c.conversation_id, e.version, e.recorded_at, e.tag "
     "FROM toolledger_conversations c "
     "JOIN toolledger_events e ON e.lane = c.lane AND e.conversation = c.conversation "
     "AND e.version = (SELECT MAX(m.version) FROM toolledger_events m "
-    "WHERE m.lane = c.lane AND m.conversation = c.conversation) "
+    "WHERE m.lane = ? AND m.conversation = c.conversation) "
     "LEFT JOIN toolledger_archives a ON a.lane = c.lane AND a.conversation = c.conversation "
     "WHERE c.lane = ? AND c.tenant = ? AND a.version IS NULL AND c.conversation > ? "
     "ORDER BY c.conversation LIMIT ?"
@@ -44,7 +45,7 @@ class SqlArchives:
     def resting(self) -> Iterator[Resting]:
         """Yield all conversations that are not archived; see `Archives.resting`."""
         for lane in self._log.lanes:
-            for rows in self._chunks(_RESTING, lane, self._log.tenant):
+            for rows in self._chunks(_RESTING, lane, lane, self._log.tenant):
                 for _, name, version, recorded_at, tag in rows:
                     yield Resting(name, version, recorded_at, tag)
 

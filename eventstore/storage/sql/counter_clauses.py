@@ -62,6 +62,15 @@ def advance(backend: Backend) -> Update:
     return moved.where(table.c.block == last).values(position=to, block=to // _BLOCK)
 
 
+def head_beside(backend: type[Backend], lane: int, beside: str) -> str:
+    """Return the statement for the position of one lane, with what is read beside, of `{lane}`."""
+    newest_block = " ORDER BY block DESC LIMIT 1" if backend.lanes_in_blocks else ""
+    return (
+        f"SELECT position, {beside.format(lane=lane)} FROM toolledger_lanes "
+        f"WHERE lane = {lane}{newest_block}"
+    )
+
+
 def locked_heads(
     backend: type[Backend], of: Iterable[int], places: Mapping[int, int], beside: str
 ) -> str:

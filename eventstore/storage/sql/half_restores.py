@@ -72,7 +72,7 @@ class Wholeness:
         last, listed, _, marked = found
         if head and not (last and listed and marked):
             # The row was waited for, and is newer than what was read beside it.
-            cursor.execute(self._sql.whole, (lane,))
+            cursor.execute(self._sql.whole(lane))
             _, *found = cursor.fetchall()[0]
             if not found[-1]:
                 self._ask_events(cursor, lane)

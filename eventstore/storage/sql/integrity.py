@@ -97,7 +97,7 @@ def lanes_behind(reader: LogReader) -> dict[int, int]:
     found = {
         lane: (head, last)
         for lane in reader.log.lanes
-        for head, last, *_ in rows(reader.log.sql.whole, lane)
+        for head, last, *_ in rows(reader.log.sql.whole(lane))
         if last is not None and last > head
     }
     if found:

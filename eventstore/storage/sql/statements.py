@@ -20,6 +20,7 @@ from sqlalchemy import (
     insert,
     literal_column,
     select,
+    text,
     update,
 )
 
@@ -100,9 +101,6 @@ class Statements:
         )
         beside = *anchor_columns(counters), whole
         self.head_whole = text(_head(backend, *beside), *anchored)
-        at = counters.c.lane == bindparam("at")
-        found = select(counters.c.position, whole).where(at)
-        self.whole = text(counter_clauses.newest(backend, found), "at")
         self.find = text(_find(), "at", "tenant", "id")
         self.create = text(insert(tables.conversations), *tables.conversations.c.keys())
         self.insert = text(insert_event(backend.null, bindparam), *tables.events.c.keys())
@@ -139,6 +137,10 @@ class Statements:
         return counter_clauses.locked_heads(
             self._kind, of, places, f", {self._whole}" if whole else ""
         )
+
+    def whole(self, lane: int) -> str:
+        """Return the statement for the position of a lane, and for what tells that it is whole."""
+        return counter_clauses.head_beside(self._kind, lane, self._whole)
 
     def anchors_at(self, places: int) -> str:
         """Return the statement for the anchors of events at so many lanes with a position each."""
@@ -228,10 +230,8 @@ class HostStatements:
             .where(lanes.c.lane == bindparam("at"))
         )
         self.find = counter_clauses.newest(backend, found)
-        whole: ColumnElement[Any] = literal_column(
-            whole_columns(backend).format(lane=f"{tables.lanes.name}.lane")
-        )
-        self.find_whole = self.find.add_columns(whole)
+        # The lane is named, as is that of the anchor: one node has all that is read.
+        self.find_whole = self.find.add_columns(text(whole_columns(backend).format(lane=":at")))
         self.advance = counter_clauses.advance(backend)
         self.head = _head(backend)
         self.archived = _archived(backend)
