@@ -8,15 +8,17 @@ looking for the event ids while the lane is locked, never by guessing.
 from __future__ import annotations
 
 import time
+import warnings
 from abc import abstractmethod
 from collections.abc import Collection, Generator, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event
 from sqlalchemy.exc import ArgumentError, InvalidatePoolError, NoSuchModuleError
 
 from eventstore.errors import (
+    NotAStore,
     OutcomeUnknown,
     StorageError,
     StoreClosed,
@@ -29,7 +31,6 @@ from eventstore.storage.sql.connections import reconnecting
 from eventstore.storage.sql.forks import no_fork
 from eventstore.storage.sql.pool import IdlePool
 from eventstore.storage.sql.schema import MAX_ID_CHARACTERS, MAX_TENANT_CHARACTERS
-from eventstore.storage.sql.server_schema import bring_up_to_date
 from eventstore.storage.sql.storage import SqlStorage
 from eventstore.storage.sql.table_engine import TableEngine
 from eventstore.storage.urls import check_options, shown_address
@@ -243,7 +244,24 @@ class Server(Backend):
 
     def upgrade(self, *, new: bool) -> None:
         """Bring the schema up to date; create it where it may be `new`."""
-        bring_up_to_date(self, new=new)
+        engine = self.connect()
+        try:
+            with engine.connect() as connection:
+                self.check_server(connection)
+                _check_settings(self, connection)
+                if _is_current(connection):
+                    return
+                _refuse_old(self, connection)
+                with self.schema_lock(connection):
+                    self.drop_partial_schema(connection)
+                    found = migrations.revision(connection)
+                    if found is None and not new:
+                        raise NotAStore(f"{self.address} holds no store: name another database")
+                    _refuse_old(self, connection)  # another process may have made it meanwhile
+                    if migrations.check(found) or migrations.is_broken_off(connection):
+                        migrations.upgrade(connection)  # no other process did meanwhile
+        finally:
+            engine.dispose()
 
     # errors
 
@@ -282,3 +300,34 @@ class Server(Backend):
 
 def _checked_in(_: object, record: ConnectionPoolEntry) -> None:
     record.info["since"] = time.monotonic()
+
+
+def _refuse_old(server: Server, connection: Connection) -> None:
+    if not server.upgrades:
+        with suppress(NotAStore):  # another process is about to make it, or a part is left
+            found = migrations.revision(connection)
+            migrations.refuse_old(found, broken_off=migrations.is_broken_off(connection))
+
+
+def _check_settings(server: Server, connection: Connection) -> None:
+    """Warn of a server that does not keep what "full" promises, and of tables out of place."""
+    weak = None if server.durability == "normal" else server.weak_durability(connection)
+    if weak is not None:
+        setting, right = weak
+        warnings.warn(
+            f"{server.address}: {setting}: what was appended last may be lost when the server's "
+            f"machine goes down; set it to {right}, or open with durability='normal'",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+    for problem in server.misplaced(connection):
+        warnings.warn(f"{server.address}: {problem}", RuntimeWarning, stacklevel=2)
+
+
+def _is_current(connection: Connection) -> bool:
+    try:
+        found = migrations.revision(connection)
+    except NotAStore:  # or another process is about to make it
+        return False
+    current = found is not None and not migrations.check(found)
+    return current and not migrations.is_broken_off(connection)
