@@ -82,6 +82,7 @@ class ProjectionDatabase:
                     with self._opened.connect() as connection, connection.begin():
                         for table in tables:
                             table.create(connection, checkfirst=True)
+                        self._opened.share(connection, [table.name for table in tables])
                 except DBAPIError as error:
                     passes = self._is_transient(error) or self._is_lost(error)
                     if passes and time.monotonic() < deadline:

@@ -7,7 +7,7 @@ All is done under READ COMMITTED: a writer that waited for the row sees what the
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
@@ -38,9 +38,13 @@ from eventstore.storage.postgresql.single_statement import PostgresqlSingleState
 from eventstore.storage.postgresql.spread import (
     CATALOG,
     COMMIT_FAILED,
+    FENCE,
     LaneTransaction,
     insert_together,
     is_spread,
+    share,
+    take_archiving_lock,
+    weak_node,
 )
 from eventstore.storage.postgresql.standby_proof import StandbyProof
 from eventstore.storage.sql.archiving_lock import held
@@ -143,9 +147,6 @@ def _take_archiving_lock(connection: Connection) -> bool:
     connection.exec_driver_sql("SET LOCAL idle_in_transaction_session_timeout = 0")
     taken = connection.exec_driver_sql(f"SELECT pg_try_advisory_xact_lock({ARCHIVING_LOCK})")
     return bool(taken.scalar())
-
-
-_exclusive = partial(held, take=_take_archiving_lock)
 
 
 class Postgresql(Server):
@@ -278,6 +279,7 @@ class Postgresql(Server):
         the place that the tables then have.
         """
         opened = super().table_engine()
+        opened.share = share
         event.listen(opened.engine, "connect", partial(limit_waits, self))
         event.listen(opened.engine, "connect", self._prepare_for_tables)
         event.listen(opened.engine, "commit", _wait_for_no_standby)
@@ -320,7 +322,7 @@ class Postgresql(Server):
         setting = connection.exec_driver_sql("SHOW synchronous_commit").scalar()
         if not self.pooled and setting not in ("on", "remote_apply"):
             return f"synchronous_commit is {setting}, and cannot be set", "on"
-        return None
+        return weak_node(connection) if self.commits_by_lane else None
 
     def misplaced(self, connection: Connection) -> Iterator[str]:
         """Report what is wrong with where the tables are; nothing is asked of a plain server."""
@@ -367,7 +369,14 @@ class Postgresql(Server):
         if self.commits_by_lane:
             single, insert = LaneTransaction(log, proof), insert_together
         hints = Notifications(log)
-        return Parts(LogReader(log), insert, single, proof, hints, _remains, _exclusive)
+        take = take_archiving_lock if self.commits_by_lane else _take_archiving_lock
+        exclusive = partial(held, take=take)
+        return Parts(LogReader(log), insert, single, proof, hints, _remains, exclusive)
+
+    @property
+    def fence(self) -> Sequence[str]:
+        """Let a lane's node commit: a session elsewhere does not hear what its standbys have."""
+        return (FENCE,) if self.commits_by_lane else ()
 
     def bounded_wait(self, cursor: DBAPICursor) -> AbstractContextManager[object]:
         """Cancel what waits for longer than one lock may: a row that others want, too, has two.

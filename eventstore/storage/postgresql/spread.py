@@ -16,11 +16,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
+from sqlalchemy.exc import DBAPIError
+
 from eventstore.storage.chain import event_digest
 from eventstore.storage.interface import Append, Appended
 from eventstore.storage.postgresql.replication import CancelledAt
 from eventstore.storage.sql.counter_clauses import BLOCK_EVENTS
 from eventstore.storage.sql.log_writer import rows_by_statement
+from eventstore.storage.sql.placement import asked_on, check_coordinator
 from eventstore.storage.sql.rows import event_row, index_row
 from eventstore.storage.sql.transaction_notes import anchor_of
 
@@ -40,8 +43,29 @@ ROWS = 256
 CATALOG = "to_regclass('pg_catalog.pg_dist_partition')"
 """What the server knows the catalog of distributed tables as; NULL without the extension."""
 
+IS_CLUSTER = (
+    "SELECT count(*) > 1 AND bool_or(groupid = 0) FROM pg_dist_node WHERE noderole = 'primary'"
+)
+"""Whether there are other nodes than the coordinator, which is one of them."""
+
 COMMIT_FAILED = "could not commit transaction for shard"
 """How an error begins that a node has not answered a COMMIT that was passed on to it."""
+
+FENCE = "UPDATE toolledger_lanes SET position = position WHERE lane = %s"
+"""Is committed by a lane's node: what it has committed before, its standbys have then, too."""
+
+NODE_SETTINGS = (
+    "SELECT nodename || ':' || nodeport, result FROM pg_dist_node JOIN "
+    "run_command_on_all_nodes('SELECT current_setting(''fsync'') || '' '' || "
+    "current_setting(''synchronous_commit'')') USING (nodeid) WHERE success ORDER BY 1"
+)
+"""The address of each node that answers, and what its commits wait for."""
+
+ONE_ARCHIVES = "SELECT 1 FROM toolledger_store WHERE id = 1 FOR UPDATE"
+"""Locks what all nodes have, and no append writes: advisory locks are of one node alone."""
+
+ARCHIVING_WAIT = "2s"
+"""How long the lock of the process that archives is waited for, as no node takes NOWAIT."""
 
 MOVE = (
     f"UPDATE toolledger_lanes SET position = position + 1, block = (position + 1) / {BLOCK_EVENTS} "
@@ -60,6 +84,48 @@ def is_spread(connection: Connection) -> bool:
         "AND logicalrelid = to_regclass('toolledger_lanes'))"
     )
     return bool(found.scalar())
+
+
+def take_archiving_lock(connection: Connection) -> bool:
+    """Take the lock of the process that archives, in a transaction; return whether it was free."""
+    connection.exec_driver_sql("BEGIN")
+    connection.exec_driver_sql("SET LOCAL idle_in_transaction_session_timeout = 0")
+    connection.exec_driver_sql(f"SET LOCAL statement_timeout = '{ARCHIVING_WAIT}'")
+    try:
+        connection.exec_driver_sql(ONE_ARCHIVES).fetchall()
+    except DBAPIError as error:
+        if getattr(error.orig, "sqlstate", None) in ("57014", "55P03"):
+            return False
+        raise
+    return True
+
+
+def weak_node(connection: Connection) -> tuple[str, str] | None:
+    """Return the setting by which a node answers COMMIT too early, and its right value."""
+    for node, settings in connection.exec_driver_sql(NODE_SETTINGS):
+        fsync, commit = settings.split()
+        if fsync == "off":
+            return f"fsync is off on {node}", "on"
+        if commit not in ("on", "remote_apply"):
+            return f"synchronous_commit is {commit} on {node}", "on, for this database or role"
+    return None
+
+
+def share(connection: Connection, names: Sequence[str]) -> None:
+    """Let all nodes know tables that the coordinator has: they read and write its rows there.
+
+    Raises:
+        StorageError: they are not known yet, and this is another node.
+    """
+    run = connection.exec_driver_sql
+    if run(f"SELECT {CATALOG}").scalar() is None or not run(IS_CLUSTER).scalar():
+        return
+    known = {name for (name,) in run("SELECT logicalrelid::text FROM pg_dist_partition")}
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        check_coordinator(asked_on(connection))
+    for name in unknown:
+        run(f"SELECT citus_add_local_table_to_metadata('{name}', true)").fetchall()
 
 
 class LaneTransaction:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from os import getpid
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
@@ -101,6 +101,8 @@ class TableEngine:
         self.explain = explain
         """Returns the library's error for a driver's that is about the database, not about what is
         written: a full disk, for example. Otherwise the same error."""
+        self.share: Callable[[Connection, Sequence[str]], None] = lambda *_: None
+        """Lets all servers of a cluster know tables, by name, that one of them has."""
         self._fork_wait = fork_wait
         self._in_memory = not isinstance(engine.pool, IdlePool | NullPool | QueuePool)
         self._begin_anew()
