@@ -31,11 +31,16 @@ def downgrade() -> None:
 
 
 def change(column: str, key: str) -> None:
-    """Change the column and the key of the counters on PostgreSQL, in one statement."""
+    """Change the column and the key of the counters on PostgreSQL, under one lock.
+
+    Where the table is distributed, each change is a statement of its own.
+    """
     connection = op.get_bind()
+    steps = f"DROP CONSTRAINT {KEY}", column, f"ADD CONSTRAINT {KEY} PRIMARY KEY ({key})"
+
+    def change_all() -> None:
+        for step in steps:
+            connection.exec_driver_sql(f"ALTER TABLE {LANES} {step}")
+
     if connection.dialect.name == "postgresql":
-        statement = (
-            f"ALTER TABLE {LANES} DROP CONSTRAINT {KEY}, {column}, "
-            f"ADD CONSTRAINT {KEY} PRIMARY KEY ({key})"
-        )
-        tried_briefly(connection, lambda: connection.exec_driver_sql(statement), locks=(LANES,))
+        tried_briefly(connection, change_all, locks=(LANES,))

@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,8 +19,12 @@ import pytest
 
 from eventstore import EventStore, SubjectSecret
 from eventstore.errors import StorageError, StoreBusy
+from eventstore.migrate import REVISIONS, move
 from eventstore.seals import SigningKey
+from eventstore.storage import migrations
+from eventstore.storage.factory import migrating
 from eventstore.storage.postgresql.backend import Postgresql
+from eventstore.storage.sql import placement
 from eventstore.testing import message
 from projections.projector import Projector
 from projections.search import TextSearch
@@ -171,6 +176,40 @@ def test_one_process_archives_whichever_node_it_uses(
             other.conversation("chat").append(message("b"))
         gone = other.retain(timedelta(microseconds=1), folder=tmp_path, dry_run=False)
         assert gone.conversations == 1
+
+
+# upgrades
+
+
+@pytest.mark.parametrize("revision", ["0002", "0003"])
+def test_a_distributed_store_is_upgraded(citus: Citus, revision: str) -> None:
+    """New tables are distributed, too, and old ones are changed on all nodes."""
+    database = citus.database()
+    url = citus.url(database)
+    with migrating(url) as connection:
+        migrations.upgrade(connection, revision)
+    spread_by_hand(citus, database)
+    with pytest.raises(StorageError, match="name the coordinator"):
+        move(citus.url(database, 1))
+    assert move(url) == (revision, REVISIONS[-1])
+    assert placement.problems(partial(citus.execute, database=database)) == []
+    for node in range(len(citus.places)):
+        with EventStore.open(citus.url(database, node), upgrade=False) as store:
+            store.conversation("chat").append(message(f"{node}"))
+            assert list(store.verify()) == []
+
+
+def spread_by_hand(citus: Citus, database: str) -> None:
+    """Distribute the tables that are there with the functions of Citus alone."""
+    run, beside = partial(citus.execute, database=database), "none"
+    for name in placement.EVERYWHERE:
+        run(f"SELECT create_reference_table('{name}')")
+    for table in placement.BY_LANE:
+        if run(f"SELECT to_regclass('{table.name}')")[0][0]:
+            run(
+                f"SELECT create_distributed_table('{table.name}', 'lane', colocate_with := '{beside}')"
+            )
+            beside = table.name
 
 
 # tables beside the log
