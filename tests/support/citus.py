@@ -18,7 +18,7 @@ import os
 import shlex
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import pytest
@@ -65,13 +65,19 @@ class Citus:
         given = _hosts(self._named)
         return given if len(given) > 1 else [*given, *self.nodes[1:]]
 
-    def url(self, database: str, node: int | None = 0) -> str:
-        """Return the URL of a database at one node; with None, one that names all nodes."""
-        if node is not None:
+    def url(self, database: str, node: int | Sequence[int] | None = 0) -> str:
+        """Return the URL of a database at one node, or at several; with None, at all of them."""
+        if isinstance(node, int):
             return self._at(self.places[node], database).render_as_string(hide_password=False)
-        hosts = ",".join(f"{place.host}:{place.port}" for place in self.places)
+        places = self.places if node is None else [self.places[number] for number in node]
+        hosts = ",".join(f"{place.host}:{place.port}" for place in places)
         one = self._at(Node("HOSTS", 1), database).render_as_string(hide_password=False)
         return one.replace("HOSTS:1", hosts)
+
+    def urls_of_all(self, url: str) -> list[str]:
+        """Return the URLs of a database that name all nodes, each another one first."""
+        database, numbers = url.rpartition("/")[2], range(len(self.places))
+        return [self.url(database, [*numbers[first:], *numbers[:first]]) for first in numbers]
 
     def _at(self, place: Node, database: str) -> URL:
         named = self._named

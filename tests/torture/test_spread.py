@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from support import feeds as feeding
+from support import projected_logs as projecting
 from support import workers
 from support.storms import Storm
 from support.tiers import repeated
@@ -25,20 +26,31 @@ LANES = range(16)
 
 @pytest.fixture
 def url(citus: Citus) -> str:
-    """Return the URL of a distributed store: it names all nodes."""
-    return citus.emptied(None)
+    """Return the URL of a distributed store that names all nodes, with tables to project to."""
+    named = citus.emptied(None)
+    with EventStore.open(named) as store, projecting.open_projector(store):
+        return named
 
 
-def test_a_storm_over_killed_nodes_loses_nothing(citus: Citus, url: str) -> None:
-    """Each node is killed and started again, the coordinator that clients reach first, too."""
+def test_a_storm_over_killed_nodes_loses_nothing(
+    citus: Citus, url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Writers are processes at all nodes, each of which is killed and started again."""
     citus.check_commands()
-    with Storm(url) as storm:
+    with Storm(url, nodes=citus.urls_of_all(url)) as storm:
         for node in list(range(len(citus.places))) * repeated(1):
             citus.kill(node)
             citus.start(node)
             storm.wait_for_appends()
-    storm.check()
+    tell(capsys, storm)
     assert citus.prepared() == 0
+
+
+def tell(capsys: pytest.CaptureFixture[str], storm: Storm) -> None:
+    """Check what became of a storm, and print a line of it although the test succeeds."""
+    line = f"{storm.appended} appends, {storm.check()}"
+    with capsys.disabled():
+        print(f"\n{line}")
 
 
 def test_processes_that_die_beside_killed_workers_lose_nothing(citus: Citus, url: str) -> None:
@@ -78,13 +90,15 @@ def stopped(readers: list[tuple[Any, Connection]]) -> list[Reading]:
 
 
 @pytest.mark.parametrize("mode", ["block_writes", "force_logical"])
-def test_a_storm_over_lanes_that_move_loses_nothing(citus: Citus, url: str, mode: str) -> None:
+def test_a_storm_over_lanes_that_move_loses_nothing(
+    citus: Citus, url: str, mode: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Lanes go from node to node, by both ways that Citus has."""
-    with Storm(url) as storm:
+    with Storm(url, nodes=citus.urls_of_all(url)) as storm:
         for lane in random.Random(mode).sample(LANES, 2 * repeated(1)):
             move(citus, url, lane, mode)
             storm.wait_for_appends()
-    storm.check()
+    tell(capsys, storm)
 
 
 def move(citus: Citus, url: str, lane: int, mode: str) -> None:

@@ -10,7 +10,10 @@ if TYPE_CHECKING:
 MAX_LANES = 1024
 """A conversation belongs to one of so many slices, and a lane has one at least."""
 
-PLAN = "to have more, make a new store and import what `toolledger export` writes: docs/citus.md"
+PLAN = (
+    "to have more, make a new store, and `toolledger restore` there what `toolledger export` writes: "
+    "see docs/citus.md"
+)
 
 
 def check_lanes(connection: Connection, lanes: int, *, exists: bool) -> None:

@@ -207,7 +207,8 @@ def spread_by_hand(citus: Citus, database: str) -> None:
     for table in placement.BY_LANE:
         if run(f"SELECT to_regclass('{table.name}')")[0][0]:
             run(
-                f"SELECT create_distributed_table('{table.name}', 'lane', colocate_with := '{beside}')"
+                f"SELECT create_distributed_table('{table.name}', 'lane', "
+                f"colocate_with := '{beside}')"
             )
             beside = table.name
 
