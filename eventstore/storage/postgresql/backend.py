@@ -37,8 +37,8 @@ from eventstore.storage.postgresql.replication import (
 from eventstore.storage.postgresql.single_statement import PostgresqlSingleStatement
 from eventstore.storage.postgresql.spread import (
     CATALOG,
-    COMMIT_FAILED,
     FENCE,
+    LOST_NODE,
     LaneTransaction,
     insert_together,
     is_spread,
@@ -322,7 +322,7 @@ class Postgresql(Server):
         setting = connection.exec_driver_sql("SHOW synchronous_commit").scalar()
         if not self.pooled and setting not in ("on", "remote_apply"):
             return f"synchronous_commit is {setting}, and cannot be set", "on"
-        return weak_node(connection) if self.commits_by_lane else None
+        return weak_node(connection) if self.has_citus and self.commits_by_lane else None
 
     def misplaced(self, connection: Connection) -> Iterator[str]:
         """Report what is wrong with where the tables are; nothing is asked of a plain server."""
@@ -416,7 +416,7 @@ class Postgresql(Server):
         fatal = error.diag.severity_nonlocalized in ("FATAL", "PANIC")
         if state == "25006":
             return not self.wants_standby
-        if state == "XX000" and (error.diag.message_primary or "").startswith(COMMIT_FAILED):
+        if state == "XX000" and (error.diag.message_primary or "").startswith(LOST_NODE):
             return True  # a node's connection was lost, and so may be what this one passes on
         return fatal or state.startswith(("08", "57P0", "25P03", "53300"))
 

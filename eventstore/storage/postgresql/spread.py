@@ -51,6 +51,9 @@ IS_CLUSTER = (
 COMMIT_FAILED = "could not commit transaction for shard"
 """How an error begins that a node has not answered a COMMIT that was passed on to it."""
 
+LOST_NODE = (COMMIT_FAILED, "postmaster was shut down")
+"""How errors of Citus begin that say, as an internal error (XX000), that a node is gone."""
+
 FENCE = "UPDATE toolledger_lanes SET position = position WHERE lane = %s"
 """Is committed by a lane's node: what it has committed before, its standbys have then, too."""
 

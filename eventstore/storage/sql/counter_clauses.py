@@ -62,6 +62,15 @@ def advance(backend: Backend) -> Update:
     return moved.where(table.c.block == last).values(position=to, block=to // _BLOCK)
 
 
+def hold(lane: int) -> str:
+    """Return the statement that keeps a lane at its node until the transaction ends.
+
+    Where lanes live on several nodes, one that is moved waits for those who have written to it, and
+    not for those who have locked a row: what these write then is lost, or where nobody counts it.
+    """
+    return f"UPDATE toolledger_lanes SET position = position WHERE lane = {lane}"
+
+
 def head_beside(backend: type[Backend], lane: int, beside: str) -> str:
     """Return the statement for the position of one lane, with what is read beside, of `{lane}`."""
     newest_block = " ORDER BY block DESC LIMIT 1" if backend.lanes_in_blocks else ""

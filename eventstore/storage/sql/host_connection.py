@@ -243,7 +243,7 @@ class ConnectionStorage:
         """
         tenant, known = self._storage.tenant, self._storage.log.seen
         anchor = known.furthest.get(lane, NOWHERE)
-        if not self._backend.row_locks:
+        if not self._backend.row_locks or self._backend.commits_by_lane:  # see `hold`
             self._run(self._sql.lock, at=lane)
         head = self._run(self._sql.head, at=lane).scalar()
         self._check_database()

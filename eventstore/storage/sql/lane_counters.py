@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from eventstore.errors import StoreCorrupt
-from eventstore.storage.sql.counter_clauses import advance_all
+from eventstore.storage.sql.counter_clauses import advance_all, hold
 from eventstore.storage.sql.transaction_notes import NOWHERE
 
 if TYPE_CHECKING:
@@ -47,6 +47,8 @@ class LaneCounters:
     def lock(self, cursor: DBAPICursor, lane: int) -> int:
         """Lock a lane, and return its last position, whatever was seen of it."""
         with self._backend.bounded_wait(cursor):
+            if self._backend.commits_by_lane:
+                cursor.execute(hold(lane))
             cursor.execute(self._sql.head, (lane,))
         row = cursor.fetchone()
         if row is None:
@@ -87,11 +89,14 @@ class LaneCounters:
         seen = {lane: at for lane in lanes if (at := self._seen.furthest.get(lane))}
         places = {lane: place for lane, (place, *_) in seen.items()}
         is_proven = self._whole.proven.issuperset(lanes)
-        statement = self._sql.heads(lanes, places, whole=not is_proven)
+        statements = [self._sql.heads(lanes, places, whole=not is_proven)]
+        if self._backend.commits_by_lane:
+            statements = [*map(hold, lanes), *statements]
+        if begins:  # it saves a round trip
+            statements = [self._backend.begin, *statements]
         with self._backend.bounded_wait(cursor):
-            # To begin with it saves a round trip.
-            cursor.execute(f"{self._backend.begin}; {statement}" if begins else statement)
-        while begins and cursor.nextset():  # on to the last answer
+            cursor.execute("; ".join(statements))
+        while len(statements) > 1 and cursor.nextset():  # on to the last answer
             pass
         rows = {lane: found for lane, *found in cursor.fetchall()}
         if self._backend.lanes_in_blocks:

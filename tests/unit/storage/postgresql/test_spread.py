@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
+import psycopg
 import pytest
 from sqlalchemy import text
 
@@ -29,7 +30,7 @@ from eventstore.storage.postgresql.spread import (
     LaneTransaction,
     for_rows,
 )
-from eventstore.storage.sql.counter_clauses import advance_all
+from eventstore.storage.sql.counter_clauses import advance_all, hold
 from eventstore.storage.sql.storage import SqlStorage
 from eventstore.testing import draft, message, run_concurrently
 
@@ -258,6 +259,28 @@ def test_one_request_to_a_storage_may_still_name_several_lanes(store: EventStore
     refused = Append(names[1], 2, -1, (), refuse, joint=True)
     assert all(isinstance(each, VersionConflict) for each in storage.append([stored, refused]))
     assert dict(store.conversations()) == dict.fromkeys(names, 2)
+
+
+def test_a_lane_is_held_at_its_node_before_it_is_read(
+    store: EventStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each transaction writes to its lane first: a move of the lane waits for that alone."""
+    sent: list[str] = []
+    execute = psycopg.Cursor.execute
+
+    def noting(cursor: Any, query: Any, *more: Any, **named: Any) -> Any:
+        sent.extend(str(query).split("; "))
+        return execute(cursor, query, *more, **named)
+
+    monkeypatch.setattr(psycopg.Cursor, "execute", noting)
+    chat = store.conversation("chat")
+    chat.append(message("a"), message("b"))
+    storage_of(store, "chat").unanswered.lanes.add(storage_of(store, "chat").lane_of("chat"))
+    storage_of(store, "chat").known_ids("chat", [bytes(16)])
+    after = [sent[n + 1] for n, each in enumerate(sent[:-1]) if each.startswith("BEGIN")]
+    assert len(after) >= 2
+    lane = store.session.storage.lane_of("chat")
+    assert set(after) == {hold(lane)}
 
 
 # commits at the same time
