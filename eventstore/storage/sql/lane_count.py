@@ -11,8 +11,8 @@ MAX_LANES = 1024
 """A conversation belongs to one of so many slices, and a lane has one at least."""
 
 PLAN = (
-    "to have more, make a new store, and `toolledger restore` there what `toolledger export` writes: "
-    "see docs/citus.md"
+    "to have more, make a new store, and `toolledger restore` there what `toolledger export` "
+    "writes: see docs/citus.md"
 )
 
 
