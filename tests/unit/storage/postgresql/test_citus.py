@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import partial
@@ -71,7 +71,11 @@ class Watch:
 def watch(monkeypatch: pytest.MonkeyPatch) -> Watch:
     """Return what hears the warnings of all connections that are made from now on."""
     watch = Watch()
-    monkeypatch.setattr(Postgresql, "_hear", lambda _, notice: watch.hear(notice))
+
+    def hear(_: Postgresql, notice: Any) -> None:
+        watch.hear(notice)
+
+    monkeypatch.setattr(Postgresql, "_hear", hear)
     return watch
 
 
@@ -116,7 +120,7 @@ def test_what_is_of_all_lanes_asks_each_lane_alone(url: str, watch: Watch) -> No
         for number in range(20):
             store.conversation(f"chat-{number}", subjects=["ann"]).append(message("a"))
         storage: Any = store.session.storage
-        fingerprint = store.conversation("chat-1").request("pay", {"n": 1}).fingerprint
+        fingerprint = store.conversation("chat-1").request("pay", {"n": 1}).fingerprint or ""
         for use in (
             lambda: list(store.read()),
             lambda: list(store.conversations()),
@@ -138,7 +142,7 @@ def test_what_is_of_all_lanes_asks_each_lane_alone(url: str, watch: Watch) -> No
 
 
 @contextmanager
-def setting(citus: Citus, node: int, name: str, value: str) -> Iterator[None]:
+def setting(citus: Citus, node: int, name: str, value: str) -> Generator[None]:
     """Give a node's server a setting for a while."""
     citus.execute(f"ALTER SYSTEM SET {name} = {value}", "SELECT pg_reload_conf()", node=node)
     try:
@@ -149,7 +153,7 @@ def setting(citus: Citus, node: int, name: str, value: str) -> Iterator[None]:
 
 def test_a_node_that_does_not_wait_for_its_disk_is_warned_of(citus: Citus, url: str) -> None:
     """A node commits by its own settings, whatever the client's session has."""
-    last = len(citus.places) - 1
+    last, heard = len(citus.places) - 1, list[warnings.WarningMessage]()
     with setting(citus, last, "synchronous_commit", "off"):
         named = f"synchronous_commit is off on .*:{citus.nodes[last].port}"
         for _ in range(50):  # until the node's connections have read the setting
