@@ -32,7 +32,14 @@ from eventstore.errors import (
 )
 from eventstore.storage import migrations
 from eventstore.storage.brief_locks import lift_time_limits
-from eventstore.storage.clusters import FENCE, GALERA, NOT_READY, is_galera, risk_of_split
+from eventstore.storage.clusters import (
+    FENCE,
+    GALERA,
+    NOT_IN_GROUP,
+    NOT_READY,
+    is_galera,
+    risk_of_split,
+)
 from eventstore.storage.interface import Draft
 from eventstore.storage.mysql.durable_reads import DurableReader
 from eventstore.storage.mysql.hosts import BALANCING
@@ -82,7 +89,9 @@ _LOST = frozenset(
         2013,
         2014,
         2055,
+        3032,
         4031,
+        *NOT_IN_GROUP,
     }
 )
 _NOT_AS_TEXT = {"self", "conv", "cursorclass", "auth_plugin_map", "defer_connect", "autocommit"}
@@ -110,7 +119,10 @@ _MEANINGS: dict[int, tuple[type[StorageError], str]] = {
     1040: (StoreBusy, f"the server is at its limit; {_AGAIN}"),
     1044: (StoreReadOnly, _RIGHTS),
     1045: (StorageError, "check the user and the password in the URL"),
-    1047: (StoreBusy, f"the server is not part of its cluster now; {_AGAIN}"),
+    **dict.fromkeys(
+        (NOT_READY, *NOT_IN_GROUP),
+        (StoreBusy, f"the server is not part of its cluster now; {_AGAIN}"),
+    ),
     1049: (NotAStore, "create the database, or name another"),
     1054: (SchemaTooNew, migrations.CHANGED),
     1062: (
@@ -131,6 +143,7 @@ _MEANINGS: dict[int, tuple[type[StorageError], str]] = {
     1665: (StorageError, _SET_FORMAT),
     1792: (StoreReadOnly, "nothing was written; connect to the primary server"),
     1836: (StoreReadOnly, "nothing was written; connect to the primary server"),
+    3032: (StoreBusy, f"the server is offline; {_AGAIN}"),
     3100: (StoreBusy, f"the server is leaving its cluster; {_AGAIN}"),
     3101: (StoreBusy, f"a writer on another server was in the way; {_AGAIN}"),
 }

@@ -67,6 +67,8 @@ IN_GROUP = {"group_replication_group_name": "g"}
         ({"read_only": "ON"}, {}, None, Use.NONE),
         ({"read_only": "OFF"}, {}, None, Use.FULL),
         (IN_GROUP, {}, GROUP_REPLICATION, Use.FULL),
+        (IN_GROUP, {"1123": "Member must be ONLINE"}, GROUP_REPLICATION, Use.NONE),
+        (IN_GROUP, {"1305": "does not exist"}, GROUP_REPLICATION, Use.FULL),
         ({**IN_GROUP, "read_only": "ON"}, {}, GROUP_REPLICATION, Use.NONE),
         ({**IN_GROUP, "offline_mode": "ON"}, {}, GROUP_REPLICATION, Use.NONE),
     ],
@@ -77,6 +79,9 @@ def test_a_server_says_whether_it_can_be_used(
     """A node must be part of its cluster; one that gives a copy away is a spare one."""
 
     def run(statement: str) -> list[Any]:
+        if "get_communication_protocol" in statement:
+            for code, text in status.items():
+                raise pymysql.err.OperationalError(int(code), text)
         return list((status if "STATUS" in statement else variables).items())
 
     found = standing(run)
@@ -112,6 +117,8 @@ def test_two_halves_of_a_cluster_must_not_both_write(
         (3101, GALERA, False),
         (3101, GROUP_REPLICATION, True),
         (3100, GROUP_REPLICATION, True),
+        (3032, None, True),
+        (3796, GROUP_REPLICATION, True),
     ],
 )
 def test_errors_that_leave_a_commit_in_doubt(code: int, cluster: Any, lost: bool) -> None:

@@ -13,6 +13,7 @@ from support.proxies import Proxy
 
 from eventstore import EventStore, StorageError, StoreBusy
 from eventstore.engines import backend_for, open_engine, shown_url
+from eventstore.storage.clusters import Standing, Use
 from eventstore.storage.factory import open_storage
 from eventstore.storage.mysql.backend import Mysql
 from eventstore.storage.mysql.hosts import Hosts, Place, places
@@ -216,7 +217,7 @@ def test_a_server_that_takes_no_writes_anywhere_is_named(
     from eventstore.storage.mysql import routing
 
     there = Place(str(mariadb.address.host), mariadb.address.port or 0)
-    none = routing.Standing(None, routing.Use.NONE, "the server takes no writes")
+    none = Standing(None, Use.NONE, "the server takes no writes")
     monkeypatch.setattr(routing, "standing", lambda _, **__: none)
     with pytest.raises(StoreBusy, match=f"{there}: the server takes no writes"):
         EventStore.open(at(there, there), busy_timeout=0.0)
