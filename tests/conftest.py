@@ -11,7 +11,7 @@ from support import bytecode, tiers
 from support.citus import citus
 from support.cluster import cluster
 from support.galera import own_galera
-from support.group_replication import own_group, own_primaries
+from support.group_replication import own_group
 from support.server_room import (
     ServerRoom,
     galera,
@@ -35,7 +35,6 @@ __all__ = [
     "mysql",
     "own_galera",
     "own_group",
-    "own_primaries",
     "own_server",
     "postgresql",
     "server",

@@ -1,4 +1,4 @@
-"""What happens to the nodes of a database with several masters, and a storm that goes on over it."""
+"""What happens to the nodes of several masters, and a storm that goes on over it."""
 
 from __future__ import annotations
 

@@ -36,7 +36,6 @@ class Member(masters.Node):
         self._group = group
         self._program = group.program
         self._seeds = ",".join(f"{address}:{GROUP_PORT}" for address in group.addresses)
-        self._several_primaries = group.several_primaries
 
     def script(self) -> str:
         """Return the command of MySQL; the machine stays on when it ends."""
@@ -44,8 +43,6 @@ class Member(masters.Node):
 
     def command(self) -> list[str]:
         """Return the command of a server with little memory, which does not join by itself."""
-        several = "ON" if self._several_primaries else "OFF"
-        single = "OFF" if self._several_primaries else "ON"
         return [
             str(self._program),
             "--no-defaults",
@@ -70,8 +67,6 @@ class Member(masters.Node):
             f"--group-replication-group-seeds={self._seeds}",
             "--group-replication-start-on-boot=OFF",
             "--group-replication-recovery-get-public-key=ON",
-            f"--group-replication-single-primary-mode={single}",
-            f"--group-replication-enforce-update-everywhere-checks={several}",
         ]
 
     def boot(self) -> None:
@@ -117,7 +112,6 @@ class Group(Masters, MySQL):
 
     nodes: Sequence[Member] = ()
     causal = "SET SESSION group_replication_consistency = 'BEFORE'"
-    several_primaries = False
 
     def install(self, *options: str) -> None:
         """Let one server create its files; the others get a copy."""
@@ -178,6 +172,11 @@ class Group(Masters, MySQL):
         """Return all members but one."""
         return [one for one in self.nodes if one is not node]
 
+    def let_all_write(self) -> None:
+        """Make each member a primary, from now on."""
+        self.nodes[0].asked("SELECT group_replication_switch_to_multi_primary_mode()")
+        self.wait("three primaries", lambda: all(node.takes_writes for node in self.nodes))
+
     def primary(self) -> Member:
         """Return the first member that takes writes; wait until there is one."""
         found: list[Member] = []
@@ -194,19 +193,7 @@ class Group(Masters, MySQL):
         self._wait(what, condition)
 
 
-class GroupOfPrimaries(Group):
-    """Three members that all take writes."""
-
-    several_primaries = True
-
-
 @pytest.fixture
 def own_group() -> Iterator[Group]:
-    """Return a group of the test's own, of which one member takes writes."""
+    """Return a group of the test's own, of which one member takes writes, until it says more."""
     yield from machines.own("group", Group)
-
-
-@pytest.fixture
-def own_primaries() -> Iterator[GroupOfPrimaries]:
-    """Return a group of the test's own, of which all members take writes."""
-    yield from machines.own("group", GroupOfPrimaries)

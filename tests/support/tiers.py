@@ -21,7 +21,7 @@ FULL_EXAMPLES = 50
 """How many examples a property needs for some certainty; hypothesis's own default is 100."""
 
 SERVERS = frozenset({"postgresql", "mariadb", "mysql"})
-GALERA_FIXTURES = frozenset({"galera", "own_galera", "own_group", "own_primaries"})
+GALERA_FIXTURES = frozenset({"galera", "own_galera", "own_group"})
 SERVER_FIXTURES = SERVERS | GALERA_FIXTURES | {"server", "own_server", "cluster", "citus"}
 SLOW_FILES = frozenset({"test_duckdb.py"})
 """Whole files that are slow."""

@@ -9,7 +9,7 @@ from support import tiers
 from support.distress import freeze, isolate, kill, storm_over, unplug
 
 if TYPE_CHECKING:
-    from support.group_replication import Group, GroupOfPrimaries
+    from support.group_replication import Group
 
 
 def test_a_storm_over_a_group_that_loses_its_primary_loses_nothing(
@@ -27,14 +27,15 @@ def test_a_storm_over_a_group_that_loses_its_primary_loses_nothing(
 
 @pytest.mark.skipif(not tiers.LONG, reason="the long tier runs it: some ten minutes")
 def test_a_storm_over_many_primaries_in_every_distress_loses_nothing(
-    own_primaries: GroupOfPrimaries, capsys: pytest.CaptureFixture[str]
+    own_group: Group, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Each member is killed, frozen, isolated and unplugged; then all die at once, three times."""
-    with storm_over(own_primaries, capsys) as storm:
-        for node in own_primaries.nodes:
+    own_group.let_all_write()
+    with storm_over(own_group, capsys) as storm:
+        for node in own_group.nodes:
             for distress in (kill, freeze, isolate, unplug):
-                distress(own_primaries, node, storm)
+                distress(own_group, node, storm)
         for _ in range(3):
-            own_primaries.kill()
-            own_primaries.restart()
+            own_group.kill()
+            own_group.restart()
             storm.wait_for_appends()
