@@ -182,7 +182,7 @@ def cluster(session: nox.Session) -> None:
 def galera(session: nox.Session) -> None:
     """Test a Galera cluster that loses nodes, in network namespaces, as root."""
     _install(session, "test")
-    _pytest(session, "-m", "galera", *GALERA)
+    _pytest(session, "-m", "galera", "-n", "3", "--dist", "loadfile", *GALERA)
 
 
 @nox.session

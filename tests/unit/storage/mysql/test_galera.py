@@ -298,6 +298,58 @@ def test_a_node_that_is_not_ready_is_left_for_the_next(
         opened(url, 0.0)
 
 
+@pytest.mark.alone
+def test_a_node_that_refuses_each_statement_is_left_for_the_next(
+    galera: Galera, url: str, opened: Open
+) -> None:
+    """It says 1047, as one does that is cut off from the others."""
+    storage = opened(several(galera, url))
+    append(storage, "chat", message("a"))
+    with galera.connected(url) as connection:
+        connection.exec_driver_sql("SET GLOBAL wsrep_reject_queries = ALL")
+        try:
+            append(storage, "chat", message("b"), version=1)
+            with pytest.raises(StoreBusy, match="the server is not part of its cluster now"):
+                opened(url, 0.0)
+        finally:
+            connection.exec_driver_sql("SET GLOBAL wsrep_reject_queries = NONE")
+    assert isinstance(storage.backend, Mysql)
+    assert next(iter(storage.backend.routing.hosts)).host == galera.addresses[1]
+    assert [each.version for each in opened(url).conversation("chat")] == [1, 2]
+
+
+@pytest.mark.alone
+def test_a_node_that_is_desynced_is_a_spare_one(galera: Galera, url: str, opened: Open) -> None:
+    """Others are preferred; by itself it is used, and has what was seen elsewhere."""
+    first = galera.nodes[0]
+    first.asked("SET GLOBAL wsrep_desync = ON")
+    try:
+        storage = opened(several(galera, url))
+        alone = opened(url)
+        for version in range(10):
+            append(storage, "chat", message("so"), version=version)
+            assert len(list(alone.conversation("chat"))) == version + 1
+    finally:
+        first.asked("SET GLOBAL wsrep_desync = OFF")
+        galera.wait_until_whole()
+    assert isinstance(storage.backend, Mysql)
+    assert next(iter(storage.backend.routing.hosts)).host == galera.addresses[1]
+
+
+@pytest.mark.alone
+@pytest.mark.parametrize(("operators", "ours"), [(0, 1), (1, 1), (6, 7)])
+def test_an_operator_may_ask_for_more_than_causal_reads(
+    galera: Galera, url: str, opened: Open, operators: int, ours: int
+) -> None:
+    """What the server waits for by its own setting it waits for here, too."""
+    first = galera.nodes[0]
+    first.asked(f"SET GLOBAL wsrep_sync_wait = {operators}")
+    try:
+        assert setting(opened(url), "wsrep_sync_wait") == ours
+    finally:
+        first.asked("SET GLOBAL wsrep_sync_wait = 0")
+
+
 def test_one_process_of_the_cluster_changes_the_schema_at_a_time(
     nodes: list[str], opened: Open
 ) -> None:
