@@ -34,7 +34,8 @@ FENCE = (
 
 _VARIABLES = """\
 SHOW GLOBAL VARIABLES WHERE Variable_name IN (
-    'wsrep_on', 'wsrep_provider', 'group_replication_group_name', 'read_only', 'offline_mode'
+    'wsrep_on', 'wsrep_provider', 'wsrep_reject_queries', 'group_replication_group_name',
+    'read_only', 'offline_mode'
 )"""
 _STATUS = """\
 SHOW GLOBAL STATUS WHERE Variable_name IN (
@@ -108,6 +109,8 @@ def standing(run: Run, *, reads_only: bool = False) -> Standing:
     """Ask a server what cluster it is part of, and whether it can be used now."""
     variables = _named(run(_VARIABLES))
     if is_galera(variables.get("wsrep_on"), variables.get("wsrep_provider")):
+        if variables.get("wsrep_reject_queries", "NONE") != "NONE":  # it says so, and no more
+            return Standing(GALERA, Use.NONE, "the node rejects queries")
         return _galera(_named(run(_STATUS)))
     cluster = GROUP_REPLICATION if variables.get("group_replication_group_name") else None
     if variables.get("offline_mode") == "ON":

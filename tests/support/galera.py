@@ -191,6 +191,6 @@ class Galera(Masters):
 def own_galera() -> Iterator[Galera]:
     """Return a cluster whose nodes a test may break, if it leaves them whole.
 
-    Its files are on a disk: in memory MariaDB's log outlives a kill, even if no commit waits for it.
+    Its files are on a disk: in memory MariaDB's log outlives a kill, whoever waits for it.
     """
     yield from machines.own("galera", lambda: Galera(Path(tempfile.gettempdir())))

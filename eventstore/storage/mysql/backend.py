@@ -285,7 +285,7 @@ class Mysql(Server):
                 f"{self.address}: the binary log is on, and binlog_format is STATEMENT, which "
                 f"takes no write under READ COMMITTED; {_SET_FORMAT}"
             )
-        in_cluster = is_galera(*of_cluster) if mariadb else of_cluster == ["ON"]
+        in_cluster = is_galera(*of_cluster) if mariadb else of_cluster == [1]
         if in_cluster and self.routing.cluster is None:
             driver = connection.connection.dbapi_connection
             self.routing.check(driver)
@@ -421,7 +421,7 @@ def _setup(connection: Connection, *, mariadb: bool) -> Sequence[Any]:
     """Ask for a server's settings; those of Galera are not known to each build of MariaDB."""
     general = "SELECT @@log_bin, @@max_allowed_packet, @@binlog_format"
     if not mariadb:
-        return list(connection.exec_driver_sql(f"{general}, @@gtid_mode").one())
+        return list(connection.exec_driver_sql(f"{general}, {_HAS_GROUP}").one())
     try:
         asked = f"{general}, @@GLOBAL.wsrep_on, @@wsrep_provider"
         return list(connection.exec_driver_sql(asked).one())
@@ -439,6 +439,8 @@ def _assign(connection: Any, settings: Mapping[str, object]) -> None:
 
 
 _UNKNOWN_VARIABLE = 1193
+_HAS_GROUP = """\
+EXISTS (SELECT 1 FROM information_schema.plugins WHERE plugin_name = 'group_replication')"""
 
 _ESCAPED = (b'"', b"\\", b"'")
 _OVERHEAD_BYTES = 1024

@@ -62,6 +62,8 @@ IN_GROUP = {"group_replication_group_name": "g"}
         (IN_GALERA, node(part="non-Primary"), GALERA, Use.NONE),
         (IN_GALERA, node(ready="OFF"), GALERA, Use.NONE),
         (IN_GALERA, {}, GALERA, Use.NONE),
+        ({**IN_GALERA, "wsrep_reject_queries": "ALL"}, node(), GALERA, Use.NONE),
+        ({**IN_GALERA, "wsrep_reject_queries": "NONE"}, node(), GALERA, Use.FULL),
         ({"wsrep_on": "ON", "wsrep_provider": "none"}, {}, None, Use.FULL),
         ({"wsrep_on": "OFF", "wsrep_provider": "/lib/galera.so"}, {}, None, Use.FULL),
         ({"read_only": "ON"}, {}, None, Use.NONE),

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
+import pymysql
 import pytest
 from sqlalchemy import make_url
 from support.proxies import Proxy
@@ -221,3 +222,26 @@ def test_a_server_that_takes_no_writes_anywhere_is_named(
     monkeypatch.setattr(routing, "standing", lambda _, **__: none)
     with pytest.raises(StoreBusy, match=f"{there}: the server takes no writes"):
         EventStore.open(at(there, there), busy_timeout=0.0)
+
+
+@pytest.mark.parametrize("kind", ["mariadb", "mysql"])
+def test_a_server_alone_is_asked_nothing_of_clusters(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """An append is four statements, and no connection asks how the server stands."""
+    url = request.getfixturevalue(kind).database(migrated=True)
+    sent: list[str] = []
+    query = pymysql.connections.Connection.query
+
+    def noted(self: Any, sql: str | bytes, *arguments: Any) -> Any:
+        sent.append(sql if isinstance(sql, str) else sql.decode("utf-8", "replace"))
+        return query(self, sql, *arguments)
+
+    monkeypatch.setattr(pymysql.connections.Connection, "query", noted)
+    with closing(open_storage(url, "", "full", 30.0)) as storage:
+        append(storage, "chat", message("a"))
+        assert len(list(storage.feed({}))) == 1
+        sent, before = [], sent
+        append(storage, "chat", message("b"), version=1)
+    assert [each.split()[0] for each in sent] == ["BEGIN", "UPDATE", "INSERT", "COMMIT"]
+    assert not [each for each in before if "SHOW GLOBAL VARIABLES" in each or "protocol()" in each]
