@@ -182,7 +182,7 @@ def cluster(session: nox.Session) -> None:
 def galera(session: nox.Session) -> None:
     """Test clusters of MariaDB (Galera) and of MySQL, in network namespaces, as root."""
     _install(session, "test")
-    _pytest(session, "-m", "galera", "-n", "3", "--dist", "loadfile", *GALERA)
+    _pytest(session, "-m", "galera", *GALERA)
 
 
 @nox.session
