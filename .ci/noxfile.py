@@ -50,7 +50,7 @@ SERVER_STORAGES = (
 """What depends on the version of a server's driver."""
 
 GALERA = ("tests/contract", "tests/torture", "tests/unit/storage")
-"""The folders whose tests may ask for a Galera cluster."""
+"""The folders whose tests may ask for a cluster of MariaDB or MySQL."""
 
 SDK_TESTS = (
     "tests/properties/test_sdk_types.py",
@@ -180,7 +180,7 @@ def cluster(session: nox.Session) -> None:
 
 @nox.session
 def galera(session: nox.Session) -> None:
-    """Test a Galera cluster that loses nodes, in network namespaces, as root."""
+    """Test clusters of MariaDB (Galera) and of MySQL, in network namespaces, as root."""
     _install(session, "test")
     _pytest(session, "-m", "galera", *GALERA)
 

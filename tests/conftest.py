@@ -11,6 +11,7 @@ from support import bytecode, tiers
 from support.citus import citus
 from support.cluster import cluster
 from support.galera import own_galera
+from support.group_replication import own_group
 from support.server_room import (
     ServerRoom,
     galera,
@@ -33,6 +34,7 @@ __all__ = [
     "mariadb",
     "mysql",
     "own_galera",
+    "own_group",
     "own_server",
     "postgresql",
     "server",

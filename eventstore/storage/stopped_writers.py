@@ -14,7 +14,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from eventstore.storage.clusters import standing
+from eventstore.storage.clusters import runner, standing
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -28,11 +28,7 @@ SIGNAL SQLSTATE 'HY000' SET MYSQL_ERRNO = 1205, MESSAGE_TEXT = 'the schema is be
 
 def is_in_cluster(connection: Connection) -> bool:
     """Return whether others may write on another server of the same database."""
-
-    def run(statement: str) -> list[tuple[object, ...]]:
-        return [tuple(row) for row in connection.exec_driver_sql(statement)]
-
-    return standing(run).cluster is not None
+    return standing(runner(connection.connection)).cluster is not None
 
 
 @contextmanager

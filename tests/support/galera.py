@@ -1,31 +1,26 @@
 """A Galera cluster: three machines of MariaDB that all take writes.
 
-The machines are those of `machines.py`, so that a node can be killed, frozen and cut off. Debian
-has the programs: `apt-get install mariadb-server galera-4 rsync`. Tests are skipped where a part is
-absent; they fail where TOOLLEDGER_REQUIRE names `galera`.
+Debian has the programs: `apt-get install mariadb-server galera-4 rsync`. Tests are skipped where a
+part is absent; they fail where TOOLLEDGER_REQUIRE names `galera`.
 """
 
 from __future__ import annotations
 
-import hashlib
-import os
 import re
 import shlex
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+import tempfile
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import URL, create_engine, make_url
-from sqlalchemy.exc import DBAPIError
-from support import machines
-from support.machines import AS_USER, Network, wait_for
-from support.servers import AbsentError, MariaDB
+from support import machines, masters
+from support.machines import AS_USER
+from support.masters import PORT, SIZE, Masters
+from support.servers import AbsentError
 
-SIZE = 3
-PORT = 3306
 PROVIDERS = (
     Path("/usr/lib/galera/libgalera_smm.so"),
     Path("/usr/lib/libgalera_smm.so"),
@@ -40,12 +35,11 @@ GRANT ALL ON *.* TO root@'%' WITH GRANT OPTION;
 _SYNCED = 4
 
 
-class Node(machines.Machine):
+class Node(masters.Node):
     """One machine of a Galera cluster; `start` lets it join, with the events that it missed."""
 
     def __init__(self, cluster: Galera, number: int) -> None:
         super().__init__(cluster.network, number)
-        self.data = self.folder / "data"
         self._program = cluster.program
         self._provider = cluster.provider
         self._cluster_address = f"gcomm://{','.join(cluster.addresses)}"
@@ -118,28 +112,14 @@ class Node(machines.Machine):
             raise AbsentError(f"{self.name} cannot recover: {done.stderr[-2000:]}")
         return str(found[-1])
 
-    def kill_mariadb(self) -> None:
+    def crash(self) -> None:
         """Kill MariaDB with signal 9, and then the machine: connections end at once."""
         self.kill_program(self._program.name.encode())
         self.kill()
 
-    def url(self, url: str) -> str:
-        """Return the URL of a cluster's database through this node alone."""
-        return make_url(url).set(host=self.address).render_as_string(hide_password=False)
-
     def status(self) -> dict[str, Any]:
         """Return what it says of its cluster; nothing if it does not answer."""
-        address = URL.create("mysql+pymysql", "root", host=self.address, port=PORT)
-        options = {"connect_timeout": 1, "read_timeout": 2, "ssl_disabled": True}
-        engine = create_engine(address, connect_args=options, isolation_level="AUTOCOMMIT")
-        try:
-            with engine.connect() as connection:
-                rows = connection.exec_driver_sql("SHOW STATUS LIKE 'wsrep%%'")
-                return {name: value for name, value in rows}  # noqa: C416 - rows are no pairs
-        except DBAPIError:
-            return {}
-        finally:
-            engine.dispose()
+        return {name: value for name, value in self.asked("SHOW STATUS LIKE 'wsrep%'")}  # noqa: C416 - rows are no pairs
 
     @property
     def is_synced(self) -> bool:
@@ -148,15 +128,11 @@ class Node(machines.Machine):
         return (status.get("wsrep_ready"), status.get("wsrep_local_state")) == ("ON", str(_SYNCED))
 
 
-class Galera(MariaDB):
+class Galera(Masters):
     """Three nodes; as a server, it is the first of them."""
 
-    def own_address(self, port: int) -> URL:
-        """Return the first node's address; `port` is free here, and not used."""
-        self.network = Network(self._folder)
-        self.nodes: list[Node] = []
-        self.addresses = [f"{self.network.subnet}.{number}" for number in range(1, SIZE + 1)]
-        return super().own_address(PORT).set(host=self.addresses[0])
+    nodes: Sequence[Node] = ()
+    causal = "SET SESSION wsrep_sync_wait = 1"
 
     def install(self, *options: str) -> None:
         """Run `mariadb-install-db` once; the other nodes get all from the first."""
@@ -164,9 +140,7 @@ class Galera(MariaDB):
         if not found or shutil.which("rsync") is None:
             raise AbsentError("there is no Galera here: apt-get install galera-4 rsync")
         self.provider = found[0]
-        if self.user is not None:  # a machine's user is root outside of it
-            os.chown(self._folder, 0, 0)
-            self.user = None
+        self.own_folder()
         guest = self._folder / "guest.sql"
         guest.write_text(GUEST)
         super().install(f"--extra-file={guest}", *options)
@@ -177,10 +151,6 @@ class Galera(MariaDB):
                 self.data.rename(node.data)
             else:
                 node.data.mkdir()
-
-    def run(self, *command: str | Path) -> None:
-        """Run a tool as the machines' user."""
-        super().run(*AS_USER, *command)
 
     def start(self) -> None:
         """Start all nodes: the first as a new cluster, or, later on, as `restart` says."""
@@ -194,27 +164,14 @@ class Galera(MariaDB):
         except TimeoutError as error:
             raise AbsentError(str(error)) from error
 
-    def kill(self) -> None:
-        """Kill all nodes, as a power cut does."""
-        for node in self.nodes:
-            node.kill()
-
     def restart(self) -> None:
         """Start all nodes after all have died: the one that has the most is the first."""
         first = max(self.nodes, key=lambda node: int(node.position().rpartition(":")[2]))
         first.bootstrap()
         self._wait("the first node", lambda: first.is_synced)
-        for node in self.nodes:
-            if node is not first:
-                node.start()
+        for node in self.others(first):
+            node.start()
         self.wait_until_whole()
-
-    def remove(self) -> None:
-        """Stop the nodes, and remove their files and network."""
-        if self._owner == os.getpid():
-            self.kill()
-            self.network.remove()
-            super().remove()
 
     def wait_until_whole(self) -> None:
         """Wait until all nodes are one component, and have all of its events."""
@@ -225,55 +182,15 @@ class Galera(MariaDB):
 
         self._wait("a whole cluster", whole)
 
-    def urls(self, url: str) -> list[str]:
-        """Return the URLs of a database through each node alone."""
-        return [node.url(url) for node in self.nodes]
-
-    def urls_of_all(self, url: str) -> list[str]:
-        """Return the URLs of a database through all nodes, each with another node first."""
-        found, hosts = [], self.addresses
-        for number in range(SIZE):
-            listed = ",".join((hosts * 2)[number : number + SIZE])
-            found.append(url.replace(f"{hosts[0]}:{PORT}", listed, 1))
-        return found
-
     def others(self, node: Node) -> list[Node]:
         """Return all nodes but one."""
         return [one for one in self.nodes if one is not node]
 
-    def assert_all_have_the_same(self, url: str) -> None:
-        """Compare each table of a database, row by row, between the nodes."""
-        first, *others = (_digests(one) for one in self.urls(url))
-        assert len(first) > 1
-        for other in others:
-            assert other == first
 
-    def _wait(self, what: str, condition: Callable[[], bool]) -> None:
-        try:
-            wait_for(what, condition)
-        except TimeoutError as error:
-            logs = "\n".join(f"{one.name}: {one.end_of_log()}" for one in self.nodes)
-            raise TimeoutError(f"{error}\n{logs}") from None
-
-
-def _digests(url: str) -> dict[str, tuple[int, str]]:
-    """Return the number of rows of each table, and a digest of them, as one node has them."""
-    found = {}
-    engine = create_engine(url, isolation_level="AUTOCOMMIT")
-    try:
-        with engine.connect() as connection:
-            connection.exec_driver_sql("SET SESSION wsrep_sync_wait = 1")
-            for (table,) in connection.exec_driver_sql("SHOW TABLES").all():
-                rows = connection.exec_driver_sql(f"SELECT * FROM {table}")  # noqa: S608 - it exists
-                lines = sorted(repr(tuple(row)) for row in rows)
-                digest = hashlib.sha256("\n".join(lines).encode()).hexdigest()
-                found[table] = len(lines), digest
-    finally:
-        engine.dispose()
-    return found
-
-
-@pytest.fixture
+@pytest.fixture(scope="module")
 def own_galera() -> Iterator[Galera]:
-    """Return a cluster of the test's own, whose nodes it may break."""
-    yield from machines.own("galera", Galera)
+    """Return a cluster whose nodes a test may break, if it leaves them whole.
+
+    Its files are on a disk: in memory MariaDB's log outlives a kill, whoever waits for it.
+    """
+    yield from machines.own("galera", lambda: Galera(Path(tempfile.gettempdir())))

@@ -21,7 +21,7 @@ FULL_EXAMPLES = 50
 """How many examples a property needs for some certainty; hypothesis's own default is 100."""
 
 SERVERS = frozenset({"postgresql", "mariadb", "mysql"})
-GALERA_FIXTURES = frozenset({"galera", "own_galera"})
+GALERA_FIXTURES = frozenset({"galera", "own_galera", "own_group"})
 SERVER_FIXTURES = SERVERS | GALERA_FIXTURES | {"server", "own_server", "cluster", "citus"}
 SLOW_FILES = frozenset({"test_duckdb.py"})
 """Whole files that are slow."""
@@ -83,7 +83,7 @@ def sampled(cases: Sequence[Any], quick: int) -> list[Any]:
 def mark(items: list[pytest.Item]) -> None:
     """Mark tests by their fixtures and their folder.
 
-    `server` is set by fixtures or a parameter that names an engine, `galera` by its fixtures,
+    `server` is set by fixtures or a parameter that names an engine, `galera` by those of clusters,
     `torture` and `slow` by the folder `torture`; integrations and pages are slow. Other slow tests
     have the mark in their file.
     """

@@ -32,7 +32,14 @@ from eventstore.errors import (
 )
 from eventstore.storage import migrations
 from eventstore.storage.brief_locks import lift_time_limits
-from eventstore.storage.clusters import FENCE, GALERA, NOT_READY, is_galera, risk_of_split
+from eventstore.storage.clusters import (
+    FENCE,
+    GALERA,
+    NOT_IN_GROUP,
+    NOT_READY,
+    is_galera,
+    risk_of_split,
+)
 from eventstore.storage.interface import Draft
 from eventstore.storage.mysql.durable_reads import DurableReader
 from eventstore.storage.mysql.hosts import BALANCING
@@ -82,7 +89,9 @@ _LOST = frozenset(
         2013,
         2014,
         2055,
+        3032,
         4031,
+        *NOT_IN_GROUP,
     }
 )
 _NOT_AS_TEXT = {"self", "conv", "cursorclass", "auth_plugin_map", "defer_connect", "autocommit"}
@@ -110,7 +119,10 @@ _MEANINGS: dict[int, tuple[type[StorageError], str]] = {
     1040: (StoreBusy, f"the server is at its limit; {_AGAIN}"),
     1044: (StoreReadOnly, _RIGHTS),
     1045: (StorageError, "check the user and the password in the URL"),
-    1047: (StoreBusy, f"the server is not part of its cluster now; {_AGAIN}"),
+    **dict.fromkeys(
+        (NOT_READY, *NOT_IN_GROUP),
+        (StoreBusy, f"the server is not part of its cluster now; {_AGAIN}"),
+    ),
     1049: (NotAStore, "create the database, or name another"),
     1054: (SchemaTooNew, migrations.CHANGED),
     1062: (
@@ -131,6 +143,7 @@ _MEANINGS: dict[int, tuple[type[StorageError], str]] = {
     1665: (StorageError, _SET_FORMAT),
     1792: (StoreReadOnly, "nothing was written; connect to the primary server"),
     1836: (StoreReadOnly, "nothing was written; connect to the primary server"),
+    3032: (StoreBusy, f"the server is offline; {_AGAIN}"),
     3100: (StoreBusy, f"the server is leaving its cluster; {_AGAIN}"),
     3101: (StoreBusy, f"a writer on another server was in the way; {_AGAIN}"),
 }
@@ -273,7 +286,7 @@ class Mysql(Server):
                 "binlog_format is STATEMENT; nothing was written: set it to MIXED or ROW, in the "
                 "server's file of options, too"
             )
-        in_cluster = is_galera(*of_cluster) if mariadb else of_cluster == ["ON"]
+        in_cluster = is_galera(*of_cluster) if mariadb else of_cluster == [1]
         if in_cluster and self.routing.cluster is None:
             driver = connection.connection.dbapi_connection
             self.routing.check(driver)
@@ -409,7 +422,7 @@ def _setup(connection: Connection, *, mariadb: bool) -> Sequence[Any]:
     """Ask for a server's settings; those of Galera are not known to each build of MariaDB."""
     general = "SELECT @@log_bin, @@max_allowed_packet, @@binlog_format"
     if not mariadb:
-        return list(connection.exec_driver_sql(f"{general}, @@gtid_mode").one())
+        return list(connection.exec_driver_sql(f"{general}, {_HAS_GROUP}").one())
     try:
         asked = f"{general}, @@GLOBAL.wsrep_on, @@wsrep_provider"
         return list(connection.exec_driver_sql(asked).one())
@@ -427,6 +440,8 @@ def _assign(connection: Any, settings: Mapping[str, object]) -> None:
 
 
 _UNKNOWN_VARIABLE = 1193
+_HAS_GROUP = """\
+EXISTS (SELECT 1 FROM information_schema.plugins WHERE plugin_name = 'group_replication')"""
 
 _ESCAPED = (b'"', b"\\", b"'")
 _OVERHEAD_BYTES = 1024

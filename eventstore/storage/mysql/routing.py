@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import event
 
-from eventstore.storage.clusters import NOT_READY, Cluster, Standing, Use, standing
+from eventstore.storage.clusters import NOT_READY, Cluster, Use, runner, standing
 from eventstore.storage.mysql.hosts import Hosts
 
 if TYPE_CHECKING:
@@ -60,12 +60,12 @@ class Routing:
         info[_PINGED] = True
 
     def check(self, connection: Any) -> None:
-        """Refuse a server that is no part of its cluster now.
+        """Refuse a server that is no part of its cluster now; one that takes no writes is read.
 
         Raises:
             OperationalError: the driver's own, so that it is waited for.
         """
-        found = self._standing(connection)
+        found = standing(runner(connection), reads_only=True)
         self.cluster = found.cluster
         if found.use is Use.NONE:
             raise self._refusal(found.words)
@@ -79,7 +79,7 @@ class Routing:
         for place in self.hosts:
             try:
                 connection = _open(dialect, place, options)
-                found = self._standing(connection)
+                found = standing(runner(connection), reads_only=self._backend.read_only)
             except self._driver().Error as error:
                 if not self._backend.is_connection_lost(error):
                     raise
@@ -107,14 +107,6 @@ class Routing:
         """Try the server of a connection last that was lost."""
         if not (connection is None or connection.open or record.info.get(_PINGED)):
             self.hosts.leave(record.info[_PLACE])
-
-    def _standing(self, connection: Any) -> Standing:
-        def run(statement: str) -> Any:
-            with connection.cursor() as cursor:
-                cursor.execute(statement)
-                return cursor.fetchall()
-
-        return standing(run, reads_only=self._backend.read_only)
 
     def _refusal(self, words: str) -> BaseException:
         error: BaseException = self._driver().OperationalError(NOT_READY, words)

@@ -62,11 +62,15 @@ IN_GROUP = {"group_replication_group_name": "g"}
         (IN_GALERA, node(part="non-Primary"), GALERA, Use.NONE),
         (IN_GALERA, node(ready="OFF"), GALERA, Use.NONE),
         (IN_GALERA, {}, GALERA, Use.NONE),
+        ({**IN_GALERA, "wsrep_reject_queries": "ALL"}, node(), GALERA, Use.NONE),
+        ({**IN_GALERA, "wsrep_reject_queries": "NONE"}, node(), GALERA, Use.FULL),
         ({"wsrep_on": "ON", "wsrep_provider": "none"}, {}, None, Use.FULL),
         ({"wsrep_on": "OFF", "wsrep_provider": "/lib/galera.so"}, {}, None, Use.FULL),
         ({"read_only": "ON"}, {}, None, Use.NONE),
         ({"read_only": "OFF"}, {}, None, Use.FULL),
         (IN_GROUP, {}, GROUP_REPLICATION, Use.FULL),
+        (IN_GROUP, {"1123": "Member must be ONLINE"}, GROUP_REPLICATION, Use.NONE),
+        (IN_GROUP, {"1305": "does not exist"}, GROUP_REPLICATION, Use.FULL),
         ({**IN_GROUP, "read_only": "ON"}, {}, GROUP_REPLICATION, Use.NONE),
         ({**IN_GROUP, "offline_mode": "ON"}, {}, GROUP_REPLICATION, Use.NONE),
     ],
@@ -77,6 +81,9 @@ def test_a_server_says_whether_it_can_be_used(
     """A node must be part of its cluster; one that gives a copy away is a spare one."""
 
     def run(statement: str) -> list[Any]:
+        if "get_communication_protocol" in statement:
+            for code, text in status.items():
+                raise pymysql.err.OperationalError(int(code), text)
         return list((status if "STATUS" in statement else variables).items())
 
     found = standing(run)
@@ -112,6 +119,8 @@ def test_two_halves_of_a_cluster_must_not_both_write(
         (3101, GALERA, False),
         (3101, GROUP_REPLICATION, True),
         (3100, GROUP_REPLICATION, True),
+        (3032, None, True),
+        (3796, GROUP_REPLICATION, True),
     ],
 )
 def test_errors_that_leave_a_commit_in_doubt(code: int, cluster: Any, lost: bool) -> None:
@@ -289,6 +298,58 @@ def test_a_node_that_is_not_ready_is_left_for_the_next(
     assert next(iter(backend.routing.hosts)).host == galera.addresses[1]
     with pytest.raises(StoreBusy, match="the node joins: the server is not part of its cluster"):
         opened(url, 0.0)
+
+
+@pytest.mark.alone
+def test_a_node_that_refuses_each_statement_is_left_for_the_next(
+    galera: Galera, url: str, opened: Open
+) -> None:
+    """It says 1047, as one does that is cut off from the others."""
+    storage = opened(several(galera, url))
+    append(storage, "chat", message("a"))
+    with galera.connected(url) as connection:
+        connection.exec_driver_sql("SET GLOBAL wsrep_reject_queries = ALL")
+        try:
+            append(storage, "chat", message("b"), version=1)
+            with pytest.raises(StoreBusy, match="the server is not part of its cluster now"):
+                opened(url, 0.0)
+        finally:
+            connection.exec_driver_sql("SET GLOBAL wsrep_reject_queries = NONE")
+    assert isinstance(storage.backend, Mysql)
+    assert next(iter(storage.backend.routing.hosts)).host == galera.addresses[1]
+    assert [each.version for each in opened(url).conversation("chat")] == [1, 2]
+
+
+@pytest.mark.alone
+def test_a_node_that_is_desynced_is_a_spare_one(galera: Galera, url: str, opened: Open) -> None:
+    """Others are preferred; by itself it is used, and has what was seen elsewhere."""
+    first = galera.nodes[0]
+    first.asked("SET GLOBAL wsrep_desync = ON")
+    try:
+        storage = opened(several(galera, url))
+        alone = opened(url)
+        for version in range(10):
+            append(storage, "chat", message("so"), version=version)
+            assert len(list(alone.conversation("chat"))) == version + 1
+    finally:
+        first.asked("SET GLOBAL wsrep_desync = OFF")
+        galera.wait_until_whole()
+    assert isinstance(storage.backend, Mysql)
+    assert next(iter(storage.backend.routing.hosts)).host == galera.addresses[1]
+
+
+@pytest.mark.alone
+@pytest.mark.parametrize(("operators", "ours"), [(0, 1), (1, 1), (6, 7)])
+def test_an_operator_may_ask_for_more_than_causal_reads(
+    galera: Galera, url: str, opened: Open, operators: int, ours: int
+) -> None:
+    """What the server waits for by its own setting it waits for here, too."""
+    first = galera.nodes[0]
+    first.asked(f"SET GLOBAL wsrep_sync_wait = {operators}")
+    try:
+        assert setting(opened(url), "wsrep_sync_wait") == ours
+    finally:
+        first.asked("SET GLOBAL wsrep_sync_wait = 0")
 
 
 def test_one_process_of_the_cluster_changes_the_schema_at_a_time(

@@ -7,12 +7,14 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
+import pymysql
 import pytest
 from sqlalchemy import make_url
 from support.proxies import Proxy
 
 from eventstore import EventStore, StorageError, StoreBusy
 from eventstore.engines import backend_for, open_engine, shown_url
+from eventstore.storage.clusters import Standing, Use
 from eventstore.storage.factory import open_storage
 from eventstore.storage.mysql.backend import Mysql
 from eventstore.storage.mysql.hosts import Hosts, Place, places
@@ -216,7 +218,30 @@ def test_a_server_that_takes_no_writes_anywhere_is_named(
     from eventstore.storage.mysql import routing
 
     there = Place(str(mariadb.address.host), mariadb.address.port or 0)
-    none = routing.Standing(None, routing.Use.NONE, "the server takes no writes")
+    none = Standing(None, Use.NONE, "the server takes no writes")
     monkeypatch.setattr(routing, "standing", lambda _, **__: none)
     with pytest.raises(StoreBusy, match=f"{there}: the server takes no writes"):
         EventStore.open(at(there, there), busy_timeout=0.0)
+
+
+@pytest.mark.parametrize("kind", ["mariadb", "mysql"])
+def test_a_server_alone_is_asked_nothing_of_clusters(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """An append is four statements, and no connection asks how the server stands."""
+    url = request.getfixturevalue(kind).database(migrated=True)
+    sent: list[str] = []
+    query = pymysql.connections.Connection.query
+
+    def noted(self: Any, sql: str | bytes, *arguments: Any) -> Any:
+        sent.append(sql if isinstance(sql, str) else sql.decode("utf-8", "replace"))
+        return query(self, sql, *arguments)
+
+    monkeypatch.setattr(pymysql.connections.Connection, "query", noted)
+    with closing(open_storage(url, "", "full", 30.0)) as storage:
+        append(storage, "chat", message("a"))
+        assert len(list(storage.feed({}))) == 1
+        sent, before = [], sent
+        append(storage, "chat", message("b"), version=1)
+    assert [each.split()[0] for each in sent] == ["BEGIN", "UPDATE", "INSERT", "COMMIT"]
+    assert not [each for each in before if "SHOW GLOBAL VARIABLES" in each or "protocol()" in each]
