@@ -160,7 +160,7 @@ def test_a_head_that_another_server_told_is_no_damage(
     opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It may be behind the one that told of the event: then less is returned, and no error."""
-    append(opened(), "chat", [draft(message()), draft(message())])
+    append(opened(), "chat", message("a"), message("b"))
     reader = opened()
     monkeypatch.setattr(reader.reader, "heads", lambda: dict.fromkeys(range(16), 1))
     assert versions(reader.conversation("chat")) == [1]
