@@ -269,8 +269,9 @@ class Mysql(Server):
         self.visible_before_durable = not logs
         if logs and log_format == "STATEMENT":
             raise StorageError(
-                f"{self.address}: the binary log is on, and binlog_format is STATEMENT, which "
-                f"takes no write under READ COMMITTED; {_SET_FORMAT}"
+                f"{self.address}: the binary log takes no write under READ COMMITTED, as "
+                "binlog_format is STATEMENT; nothing was written: set it to MIXED or ROW, in the "
+                "server's file of options, too"
             )
         in_cluster = is_galera(*of_cluster) if mariadb else of_cluster == ["ON"]
         if in_cluster and self.routing.cluster is None:
