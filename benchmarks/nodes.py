@@ -161,7 +161,7 @@ def size_of(place: Place) -> int:
 # alone
 
 
-DELAY = 0.04
+DELAY = 0.2
 """Seconds by which a relay is late with what a client sends."""
 
 
@@ -221,7 +221,7 @@ def round_trips(place: Place, count: int) -> float:
         url = node.set(drivername=place.url.partition(":")[0], port=port)
         with EventStore.open(url.render_as_string(hide_password=False)) as store:
             chat = store.conversation("round-trips")
-            for _ in range(4):
+            for _ in range(8):  # a driver prepares what it has sent before
                 chat.add_message("user", "hello")
             began = time.monotonic()
             for _ in range(count):
@@ -382,13 +382,13 @@ def main() -> None:
         counts = each.counted(100 * rounds)
         figures += [
             Figure(f"{name}: alone, CPU of an append", 1e6 * min(each.cpu), "us"),
-            Figure(f"{name}: alone, round trips an append", round_trips(each.place, 100)),
+            Figure(f"{name}: alone, round trips an append", round_trips(each.place, 10 * rounds)),
             Figure(f"{name}: alone, transactions an append, all nodes", counts.transactions),
             Figure(f"{name}: alone, syncs an append, all nodes", counts.syncs),
         ]
         if counts.tasks:
             figures.append(Figure(f"{name}: alone, tasks an append, all nodes", counts.tasks))
-        figures.append(Figure(f"{name}: bytes an event", each.bytes_an_event(30_000 * rounds)))
+        figures.append(Figure(f"{name}: bytes an event", each.bytes_an_event(12_800 * rounds)))
         each.store.close()
     if not seconds:
         report(__file__, options, figures)

@@ -138,7 +138,7 @@ def assert_whole(store: EventStore) -> None:
         assert lane in whole.proven
 
 
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(walk=walks)
 def test_a_sound_store_is_whole(walk: list[tuple[str, str]]) -> None:
     """A new process looks at it after each act, and appends, with an id of its own, too."""

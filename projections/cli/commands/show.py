@@ -109,7 +109,9 @@ Status = Annotated[
 
 Every = Annotated[
     str | None,
-    typer.Option("--every", metavar="TIME", help="Count by time span of UTC, from --tables: 1h, 7d."),
+    typer.Option(
+        "--every", metavar="TIME", help="Count by time span of UTC, from --tables: 1h, 7d."
+    ),
 ]
 PriceSource = Annotated[
     str | None,
