@@ -103,7 +103,7 @@ class House:
                 if chat.version:
                     chat.fork(chat.version, f"fork-{self.number}")
             case "copy":
-                copied = [each for each in stored_events(store, name)]
+                copied = list(stored_events(store, name))
                 if copied:
                     other = EventStore.open(f"sqlite:///{self.folder / f'{self.number}.db'}")
                     with other:
