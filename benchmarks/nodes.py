@@ -405,11 +405,13 @@ def main() -> None:
                 f"{place.name}: storm, events", median(rate for rate, _, _ in found), "a second"
             ),
             Figure(f"{place.name}: storm, syncs an event", median(s for _, _, s in found)),
-            Figure(f"{place.name}: storm, delay of the feed, median", median(delays), "ms"),
-            Figure(
-                f"{place.name}: storm, delay of the feed, 95 %", quantiles(delays, n=20)[-1], "ms"
-            ),
         ]
+        if len(delays) > 1:  # otherwise the follower has seen nothing before the end
+            delay = f"{place.name}: storm, delay of the feed"
+            figures += [
+                Figure(f"{delay}, median", median(delays), "ms"),
+                Figure(f"{delay}, 95 %", quantiles(delays, n=20)[-1], "ms"),
+            ]
     report(__file__, options, figures)
 
 
