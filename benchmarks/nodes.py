@@ -109,7 +109,7 @@ def counted(place: Place) -> Counts:
                 ).scalar_one()
                 found.append(Counts(transactions, _postgresql_syncs(run), _tasks(run)))
             else:
-                status = dict(run("SHOW GLOBAL STATUS").fetchall())
+                status: dict[str, str] = dict(run("SHOW GLOBAL STATUS").fetchall())
                 found.append(Counts(int(status["Com_commit"]), int(status["Innodb_data_fsyncs"])))
     return Counts(*(sum(of) for of in zip(*found, strict=True)))
 

@@ -113,7 +113,7 @@ class House:
                 if chat.version:
                     store.redact(name, by="mia", whole=True)
             case "redact calls":
-                ended = [call for call, tool in chat.tools.items() if tool.status == "completed"]
+                ended = [call for call, tool in chat.tools.items() if tool.is_resolved]
                 if ended:
                     store.redact(name, by="mia", calls=ended)
             case "redact texts":
