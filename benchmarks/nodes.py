@@ -2,37 +2,41 @@
 
     python benchmarks/nodes.py --url one=postgresql://u@h1/log --url two=postgresql://u@h1,h2/log
 
-Each URL names a store (or an empty database), with all nodes as its hosts. Distribute it before
-(`toolledger migrate --distribute`). Servers that should have a slow disk are started with the
-preload of `slow_disk.c`.
+Each URL names a store (or an empty database), with all nodes as its hosts; the first node is the
+one that a lone writer uses. `?load_balance_hosts=random` lets a storm's connections go to all of
+them. Distribute a store on Citus before (`toolledger migrate --distribute`). Servers that should
+have a slow disk are started with the preload of `slow_disk.c`.
 
 alone: one writer appends to one conversation after the other. Per append: its CPU (the smallest of
-the rounds; URLs take turns), and of all nodes together the transactions and the syncs of their log,
-as the servers count them. On Galera each node syncs what it applies.
+the rounds; URLs take turns); its round trips to the first node, by the time that it loses where a
+relay makes each one longer; and of all nodes together the transactions and the syncs of their log,
+as the servers count them. Citus also counts the tasks that it passes on to the tables of a node,
+where `citus.enable_stat_counters` is on. On Galera each node syncs what it applies.
 
 storm: writers in processes of eight threads append to conversations in all lanes, a follower in a
 process of its own reads the feed. Events a second, and how long after its writer took the time an
-event was seen.
+event was seen. Each round measures all URLs, one after the other.
 
-bytes: the tables with their indexes, by events; on Galera each node has all of them.
+bytes: by how much the tables and their indexes grow with an event; on Galera each node has all.
 """
 
 from __future__ import annotations
 
 import argparse
 import multiprocessing
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from queue import Empty
+from contextlib import contextmanager, suppress
+from queue import SimpleQueue
 from statistics import median, quantiles
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from measure import Figure, report
 from sqlalchemy import create_engine, make_url
 
-from eventstore import EventStore
+from eventstore import EventStore, MessageAdded, Text
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import URL, Connection
@@ -79,23 +83,44 @@ def connected(node: URL) -> Iterator[Connection]:
         engine.dispose()
 
 
-def counted(place: Place) -> tuple[float, float]:
-    """Return the transactions and the syncs of all nodes so far."""
-    transactions = syncs = 0.0
+class Counts(NamedTuple):
+    """What the nodes of a place have done so far, all together."""
+
+    transactions: float = 0
+    syncs: float = 0
+    tasks: float = 0
+
+    def since(self, before: Counts) -> Counts:
+        """Return what came after."""
+        return Counts(*(now - then for now, then in zip(self, before, strict=True)))
+
+
+def counted(place: Place) -> Counts:
+    """Return what all nodes have done so far."""
+    if place.is_postgresql:
+        time.sleep(STATISTICS_SECONDS)
+    found = []
     for node in place.nodes:
         with connected(node) as connection:
             run = connection.exec_driver_sql
             if place.is_postgresql:
-                time.sleep(STATISTICS_SECONDS)
-                transactions += run(
+                transactions = run(
                     "SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()"
                 ).scalar_one()
-                syncs += _postgresql_syncs(run)
+                found.append(Counts(transactions, _postgresql_syncs(run), _tasks(run)))
             else:
-                found = dict(run("SHOW GLOBAL STATUS").fetchall())
-                transactions += int(found["Com_commit"])
-                syncs += int(found["Innodb_data_fsyncs"])
-    return transactions, syncs
+                status: dict[str, str] = dict(run("SHOW GLOBAL STATUS").fetchall())
+                found.append(Counts(int(status["Com_commit"]), int(status["Innodb_data_fsyncs"])))
+    return Counts(*(sum(of) for of in zip(*found, strict=True)))
+
+
+def _tasks(run: Callable[[str], Any]) -> int:
+    """Return how many tasks a node of Citus has passed on; 0 where nothing counts them."""
+    if run("SELECT to_regclass('pg_catalog.citus_stat_counters')").scalar_one() is None:
+        return 0
+    columns = "query_execution_single_shard + query_execution_multi_shard"
+    where = "name = current_database()"
+    return int(run(f"SELECT {columns} FROM citus_stat_counters WHERE {where}").scalar() or 0)
 
 
 def _postgresql_syncs(run: Callable[[str], Any]) -> int:
@@ -136,6 +161,75 @@ def size_of(place: Place) -> int:
 # alone
 
 
+DELAY = 0.2
+"""Seconds by which a relay is late with what a client sends."""
+
+
+class Relay:
+    """A port that leads to a server, some time after a client has sent."""
+
+    def __init__(self, address: tuple[str, int]) -> None:
+        self._address = address
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self.port = int(self._listening.getsockname()[1])
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        while True:
+            client, _ = self._listening.accept()
+            server = socket.create_connection(self._address)
+            on_its_way: SimpleQueue[tuple[float, bytes]] = SimpleQueue()
+            for work, ends in (
+                (self._receive, (client, on_its_way)),
+                (self._deliver, (on_its_way, server)),
+                (self._answer, (server, client)),
+            ):
+                threading.Thread(target=work, args=ends, daemon=True).start()
+
+    def _receive(self, client: socket.socket, on_its_way: SimpleQueue[tuple[float, bytes]]) -> None:
+        while data := _received(client):
+            on_its_way.put((time.monotonic() + DELAY, data))
+        on_its_way.put((0, b""))
+
+    def _deliver(self, on_its_way: SimpleQueue[tuple[float, bytes]], server: socket.socket) -> None:
+        with suppress(OSError):
+            while (late := on_its_way.get())[1]:
+                time.sleep(max(late[0] - time.monotonic(), 0))
+                server.sendall(late[1])
+            server.shutdown(socket.SHUT_WR)
+
+    def _answer(self, server: socket.socket, client: socket.socket) -> None:
+        with suppress(OSError):
+            while data := _received(server):
+                client.sendall(data)
+            client.shutdown(socket.SHUT_RDWR)
+
+
+def _received(end: socket.socket) -> bytes:
+    """Return what came next; nothing where that was the last."""
+    with suppress(OSError):
+        return end.recv(65536)
+    return b""
+
+
+def round_trips(place: Place, count: int) -> float:
+    """Return how often an append waits for the first node: the time that it loses by a relay."""
+    node = place.nodes[0]
+    relay = Relay((node.host or "127.0.0.1", node.port or (5432 if place.is_postgresql else 3306)))
+    took = []
+    for port in (node.port, relay.port):
+        url = node.set(drivername=place.url.partition(":")[0], port=port)
+        with EventStore.open(url.render_as_string(hide_password=False)) as store:
+            chat = store.conversation("round-trips")
+            for _ in range(8):  # a driver prepares what it has sent before
+                chat.add_message("user", "hello")
+            began = time.monotonic()
+            for _ in range(count):
+                chat.add_message("user", "hello")
+            took.append(time.monotonic() - began)
+    return (took[1] - took[0]) / count / DELAY
+
+
 class Alone:
     """One writer at a place."""
 
@@ -157,16 +251,36 @@ class Alone:
         self.append(count)
         self.cpu.append((time.process_time() - began) / count)
 
-    def counted(self, count: int) -> tuple[float, float]:
-        """Return the transactions and syncs of an append, of all nodes."""
-        before = counted(self.place)
-        idle = counted(self.place)
+    def counted(self, count: int) -> Counts:
+        """Return what all nodes do for an append, without what they do by themselves."""
+        found = [self._settled() for _ in range(2)]
         self.append(count)
-        after = counted(self.place)
-        return tuple(  # type: ignore[return-value]
-            (end - begin - (begin - first)) / count
-            for first, begin, end in zip(before, idle, after, strict=True)
+        found.append(self._settled())
+        (first, began), (idle, idled), (last, ended) = found
+        share = (ended - idled) / (idled - began)
+        appends = count + len(self.chats) * (1 - share)
+        return Counts(
+            *(
+                (now - then - share * (then - before)) / appends
+                for before, then, now in zip(first, idle, last, strict=True)
+            )
         )
+
+    def _settled(self) -> tuple[Counts, float]:
+        """Return the counts, and when; a session tells of what it did before at its next append."""
+        time.sleep(STATISTICS_SECONDS)
+        self.append(len(self.chats))
+        return counted(self.place), time.monotonic()
+
+    def bytes_an_event(self, count: int) -> float:
+        """Return by how much the tables grow with an event of a batch."""
+        before = size_of(self.place)
+        said = MessageAdded("user", (Text("Where is my order? " * 10),))
+        for chat in self.chats:
+            for _ in range(max(count // len(self.chats) // 100, 1)):
+                chat.append(*[said] * 100)
+        events = len(self.chats) * max(count // len(self.chats) // 100, 1) * 100
+        return (size_of(self.place) - before) / events
 
 
 # the storm
@@ -234,13 +348,10 @@ def storm(place: Place, writers: int, seconds: float) -> tuple[float, list[float
     total = sum(results.get() for _ in range(processes))
     time.sleep(1)
     end.set()
-    try:
-        delays = seen.get(timeout=30)
-    except Empty:
-        delays = []
+    delays = seen.get()
     for process in started:
         process.join()
-    return total / seconds, delays, (counted(place)[1] - before[1]) / total
+    return total / seconds, delays, counted(place).since(before).syncs / total
 
 
 def main() -> None:
@@ -252,11 +363,15 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--quick", action="store_true", help="less of everything, less exact")
     parser.add_argument("--writers", type=int, default=64, help="default 64")
-    parser.add_argument("--seconds", type=float, default=10.0, help="of each storm, default 10")
+    parser.add_argument(
+        "--seconds", type=float, default=10.0, help="of each storm, default 10; 0: none"
+    )
     parser.add_argument("--rounds", type=int, default=3, help="default 3")
     options = parser.parse_args()
     places = [Place(*text.split("=", 1)) for text in options.url]
-    rounds, seconds = (1, 3.0) if options.quick else (options.rounds, options.seconds)
+    rounds, seconds = (
+        (1, min(options.seconds, 3.0)) if options.quick else (options.rounds, options.seconds)
+    )
     alone = [Alone(place) for place in places]
     for _ in range(10 * rounds):
         for each in alone:
@@ -264,13 +379,20 @@ def main() -> None:
     figures = []
     for each in alone:
         name = each.place.name
-        transactions, syncs = each.counted(100 * rounds)
+        counts = each.counted(100 * rounds)
         figures += [
             Figure(f"{name}: alone, CPU of an append", 1e6 * min(each.cpu), "us"),
-            Figure(f"{name}: alone, transactions an append, all nodes", transactions),
-            Figure(f"{name}: alone, syncs an append, all nodes", syncs),
+            Figure(f"{name}: alone, round trips an append", round_trips(each.place, 10 * rounds)),
+            Figure(f"{name}: alone, transactions an append, all nodes", counts.transactions),
+            Figure(f"{name}: alone, syncs an append, all nodes", counts.syncs),
         ]
+        if counts.tasks:
+            figures.append(Figure(f"{name}: alone, tasks an append, all nodes", counts.tasks))
+        figures.append(Figure(f"{name}: bytes an event", each.bytes_an_event(12_800 * rounds)))
         each.store.close()
+    if not seconds:
+        report(__file__, options, figures)
+        return
     storms: dict[str, list[tuple[float, list[float], float]]] = {p.name: [] for p in places}
     for _ in range(rounds):
         for place in places:
@@ -278,19 +400,18 @@ def main() -> None:
     for place in places:
         found = storms[place.name]
         delays = sorted(delay for _, some, _ in found for delay in some)
-        with EventStore.open(place.url, read_only=True) as store:
-            events = sum(version for _, version in store.conversations())
         figures += [
             Figure(
                 f"{place.name}: storm, events", median(rate for rate, _, _ in found), "a second"
             ),
             Figure(f"{place.name}: storm, syncs an event", median(s for _, _, s in found)),
-            Figure(f"{place.name}: storm, delay of the feed, median", median(delays), "ms"),
-            Figure(
-                f"{place.name}: storm, delay of the feed, 95 %", quantiles(delays, n=20)[-1], "ms"
-            ),
-            Figure(f"{place.name}: bytes an event", size_of(place) / events),
         ]
+        if len(delays) > 1:  # otherwise the follower has seen nothing before the end
+            delay = f"{place.name}: storm, delay of the feed"
+            figures += [
+                Figure(f"{delay}, median", median(delays), "ms"),
+                Figure(f"{delay}, 95 %", quantiles(delays, n=20)[-1], "ms"),
+            ]
     report(__file__, options, figures)
 
 

@@ -23,7 +23,7 @@ import pytest
 
 from eventstore import EventStore, ModelResponded, SchemaTooNew, UnknownEvent, Usage, validate
 from eventstore.migrate import REVISIONS, move
-from eventstore.testing import append, pending, running
+from eventstore.testing import FrozenClock, append, pending, running
 from projections import Projector
 from projections.cli import app
 from projections.cli.command_groups import GROUPS
@@ -776,6 +776,20 @@ def test_show_gives_each_event_to_programs(run: Command, store: EventStore) -> N
     assert {"lane", "position", "event_id", "recorded_at", "tag", "event"} <= lines[0].keys()
     assert lines[1]["tag"] == "pending"
     assert lines[1]["event"]["call"]["name"] == "find"
+
+
+def test_show_marks_a_time_that_goes_back(run: Command, tmp_path: Path) -> None:
+    """Two machines wrote, whose clocks differ by an hour."""
+    url, clock = f"sqlite:///{tmp_path / 'clocks.db'}", FrozenClock()
+    with EventStore.open(url, clock=clock) as store:
+        for seconds in (0, 3600, -3600, 10):
+            clock.advance(seconds)
+            store.conversation("chat").add_message("user", "hello")
+    shown = run("show", "chat", "--url", url)
+    lines = shown.stdout.splitlines()
+    assert [line[31:].startswith("< message") for line in lines] == [False, False, True, True]
+    assert "< is earlier than an event before it: the clocks of its writers differ" in shown.stderr
+    assert "<" not in run("show", "chat", "--limit", "2", "--url", url).stderr
 
 
 @pytest.mark.parametrize("provider", ["openai", "anthropic"])

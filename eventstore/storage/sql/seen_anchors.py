@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from eventstore.domain.anchors import anchor, event_id_of
 from eventstore.errors import StoreCorrupt
-from eventstore.storage.sql.half_restores import behind
 from eventstore.storage.sql.rows import anchors_by_lane
 from eventstore.storage.sql.store_row import read_store
 from eventstore.storage.sql.transaction_notes import NOWHERE
@@ -123,11 +122,11 @@ class SeenAnchors:
         """
         if self.refusal:  # then nothing may be known of the lane any more
             raise StoreCorrupt(self.refusal)
-        there = () if recorded_at is None else ((lane, event_id, recorded_at),)
-        missing = None if seen is NOWHERE else first_missing({lane: seen}, anchors_by_lane(there))
-        if missing is None and end < seen[0]:
-            raise behind(lane, end, seen[0])
         self.check_end(lane, end, seen[0])
+        if seen is NOWHERE:
+            return
+        there = () if recorded_at is None else ((lane, event_id, recorded_at),)
+        missing = first_missing({lane: seen}, anchors_by_lane(there))
         if missing is not None:
             self._refuse(lane, str(missing))
 

@@ -43,6 +43,7 @@ from projections.cli.options import (
 )
 from projections.cli.output import (
     clean,
+    complain,
     is_terminal,
     print_json,
     print_json_line,
@@ -108,7 +109,9 @@ Status = Annotated[
 
 Every = Annotated[
     str | None,
-    typer.Option("--every", metavar="TIME", help="Count by time span, from --tables: 1h, 7d."),
+    typer.Option(
+        "--every", metavar="TIME", help="Count by time span of UTC, from --tables: 1h, 7d."
+    ),
 ]
 PriceSource = Annotated[
     str | None,
@@ -152,11 +155,11 @@ def tool_fields(tool: Tool) -> JsonObject:
     return {**msgspec.structs.asdict(tool), "status": status}
 
 
-def event_line(recorded: Recorded, *, whole: bool = False) -> str:
+def event_line(recorded: Recorded, *, whole: bool = False, mark: str = " ") -> str:
     """Return an event on one line, for people; a terminal gets its beginning if not the `whole`."""
     width = SHOWN_CHARACTERS if is_terminal() and not whole else None
     line = (
-        f"{recorded.version:>6}  {utc_text(recorded.time)}  {recorded.event.tag:<13}  "
+        f"{recorded.version:>6}  {utc_text(recorded.time)}{mark} {recorded.event.tag:<13}  "
         f"{describe(recorded, width)}"
     )
     return clean(line, kept="")
@@ -181,13 +184,18 @@ def show(
             return
         page = Page(limit)
         chat = named(store, name)
+        latest, goes_back = 0, False
         for recorded in chosen.select(chat.events()):
             if not page.takes(recorded):
                 break
             if as_json:
                 print_json_line(event_fields(recorded))
-            else:
-                say(event_line(recorded))
+                continue
+            is_earlier = recorded.time < latest
+            say(event_line(recorded, mark="<" if is_earlier else " "))
+            latest, goes_back = max(latest, recorded.time), goes_back or is_earlier
+        if goes_back:
+            complain("< is earlier than an event before it: the clocks of its writers differ")
         page.close(chat.version)
 
 

@@ -156,6 +156,16 @@ def test_events_appended_meanwhile_are_returned_the_next_time(opened: Open, hook
     assert versions(reader.feed({lane: 7})) == [8]
 
 
+def test_a_head_that_another_server_told_is_no_damage(
+    opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may be behind the one that told of the event: then less is returned, and no error."""
+    append(opened(), "chat", message("a"), message("b"))
+    reader = opened()
+    monkeypatch.setattr(reader.reader, "heads", lambda: dict.fromkeys(range(16), 1))
+    assert versions(reader.conversation("chat")) == [1]
+
+
 def test_versions_are_of_what_is_on_disk(opened: Open, flushes: list[Any]) -> None:
     """Versions have no positions to compare, so the reader flushes after it has read them."""
     writer, reader = opened(), opened()
