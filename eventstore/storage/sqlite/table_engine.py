@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from sqlalchemy import URL, Connection
 
 
+_READS = "reads"
+"""The note at a connection whether its transaction only reads."""
+
+
 class SqliteTableEngine(TableEngine):
     """A SQLite file for tables; a power cut may take back the last commits."""
 
@@ -42,6 +46,7 @@ class SqliteTableEngine(TableEngine):
     def reading(self) -> Generator[Connection]:
         """Give a connection that reads everything as it was at one moment."""
         with self.connect() as connection:
+            connection.info[_READS] = True
             connection.exec_driver_sql("BEGIN")
             yield connection
 
@@ -49,9 +54,21 @@ class SqliteTableEngine(TableEngine):
     def writing(self) -> Generator[Connection]:
         """Give a connection whose transaction is committed at the end, whole or not at all."""
         with self.connect() as connection:
+            connection.info[_READS] = False
             connection.exec_driver_sql("BEGIN IMMEDIATE")
             yield connection
             connection.commit()
+
+    def _leave(self, connection: Any, info: dict[Any, Any]) -> None:
+        """Close one that reads: while it is open here, the child's locks are not all its own.
+
+        Its locks are the parent's, which keeps them. What one that writes would take back is the
+        parent's, too: it stays open.
+        """
+        if info.get(_READS):
+            connection.close()
+        else:
+            super()._leave(connection, info)
 
 
 def _prepare(connection: Any, _: object) -> None:

@@ -608,3 +608,47 @@ def test_tables_are_created_where_they_do_not_exist(store: EventStore, tmp_path:
         names = connection.exec_driver_sql("SELECT name FROM sqlite_master").scalars().all()
     database.close()
     assert {"mine", "ix_mine_n"} <= set(names)
+
+
+class Interrupted(Remembering):
+    """The example, which Ctrl-C stops once at a version of a conversation."""
+
+    def __init__(self, at: tuple[str, int], *bad: tuple[str, int]) -> None:
+        super().__init__()
+        self.at: tuple[str, int] | None = at
+        self.bad = set(bad)
+
+    def apply(self, state: Any, events: Sequence[Recorded]) -> None:
+        """Apply events one by one."""
+        for recorded in events:
+            place = recorded.conversation_id, recorded.version
+            if place == self.at:
+                self.at = None
+                raise KeyboardInterrupt
+            if place in self.bad:
+                raise RuntimeError("a bug")
+            super().apply(state, [recorded])
+
+
+def test_an_interrupt_between_parts_leaves_nothing_half_done(url: str, tmp_path: Path) -> None:
+    """What was applied in memory after the last part was stored is not applied again on top."""
+    projection = Interrupted(("c", 90), ("a", 2))
+    with (
+        new_store(tmp_path / "one.db") as store,
+        open_with(store, url, projection) as projector,
+    ):
+        for name in ("a", "b", "c", "d"):
+            run(store, name, 30)
+        with pytest.raises(KeyboardInterrupt):
+            projector.catch_up()
+        assert projection.at is None
+        assert 0 < projector.lag().events < 240  # parts were stored
+        projector.catch_up()
+        (parked,) = projector.parked()
+        assert (parked.conversation_id, parked.waiting) == ("a", 88)
+        projection.bad.clear()
+        projection.at = ("a", 90)
+        with pytest.raises(KeyboardInterrupt):
+            projector.retry()
+        assert projector.retry() == 1
+        check_costs(projector, store)
