@@ -136,7 +136,7 @@ class TableEngine:
         """Return a connection, with no transaction open: to be closed in the end."""
         if self._pid != getpid():  # forked without Python's hooks
             self.after_fork_in_child()
-        if self._is_used_by(threading.get_ident()):  # the fork waits for it
+        if self._in_use and self._is_used_by(threading.get_ident()):  # the fork waits for it
             return self.engine.connect()
         with self._gate:
             return self.engine.connect()
@@ -191,14 +191,14 @@ class TableEngine:
         if self._in_memory:
             return
         leave(self.engine.pool)
-        for entry in in_use:
-            self._leave(entry.dbapi_connection, entry.info)
+        for entry, used in in_use.items():
+            self._leave(entry.dbapi_connection, used.thread)
         holders: list[Any] = [*in_use, *(used.connection() for used in in_use.values())]
         for holder in filter(None, holders):
             holder.dbapi_connection = _LeftToParent()
         self.engine.dispose(close=False)
 
-    def _leave(self, connection: Any, info: dict[Any, Any]) -> None:
-        """Leave the driver's connection, which was in use at the fork, to the parent."""
-        del info
+    def _leave(self, connection: Any, thread: int) -> None:
+        """Leave the driver's connection, which a thread used at the fork, to the parent."""
+        del thread  # a server's is left whatever was done on it
         leave(connection)

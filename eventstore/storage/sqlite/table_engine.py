@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -16,10 +17,6 @@ from eventstore.storage.sqlite.files import path_of
 
 if TYPE_CHECKING:
     from sqlalchemy import URL, Connection
-
-
-_READS = "reads"
-"""The note at a connection whether its transaction only reads."""
 
 
 class SqliteTableEngine(TableEngine):
@@ -41,12 +38,13 @@ class SqliteTableEngine(TableEngine):
         patience = max(busy_timeout, FORK_WAIT_SECONDS)
         super().__init__(engine, is_transient, explain=explain, fork_wait=patience)
         event.listen(self.engine, "connect", _prepare)
+        self._writing: set[int] = set()
+        """The threads that write."""
 
     @contextmanager
     def reading(self) -> Generator[Connection]:
         """Give a connection that reads everything as it was at one moment."""
         with self.connect() as connection:
-            connection.info[_READS] = True
             connection.exec_driver_sql("BEGIN")
             yield connection
 
@@ -54,21 +52,25 @@ class SqliteTableEngine(TableEngine):
     def writing(self) -> Generator[Connection]:
         """Give a connection whose transaction is committed at the end, whole or not at all."""
         with self.connect() as connection:
-            connection.info[_READS] = False
-            connection.exec_driver_sql("BEGIN IMMEDIATE")
-            yield connection
-            connection.commit()
+            thread = threading.get_ident()
+            self._writing.add(thread)
+            try:
+                connection.exec_driver_sql("BEGIN IMMEDIATE")
+                yield connection
+                connection.commit()
+            finally:
+                self._writing.discard(thread)
 
-    def _leave(self, connection: Any, info: dict[Any, Any]) -> None:
+    def _leave(self, connection: Any, thread: int) -> None:
         """Close one that reads: while it is open here, the child's locks are not all its own.
 
         Its locks are the parent's, which keeps them. What one that writes would take back is the
         parent's, too: it stays open.
         """
-        if info.get(_READS):
-            connection.close()
+        if thread in self._writing:
+            super()._leave(connection, thread)
         else:
-            super()._leave(connection, info)
+            connection.close()
 
 
 def _prepare(connection: Any, _: object) -> None:
