@@ -74,7 +74,9 @@ def test_workers_of_gunicorn(url: str) -> None:
     options = ("--preload", "--workers", str(WORKERS), "--bind", "127.0.0.1:0")
     with served(url, "gunicorn", "integrations.play_gunicorn:app", *options) as server:
         assert server.stderr is not None
-        listening = (re.search(r"Listening at: http://127\.0\.0\.1:(\d+)", x) for x in server.stderr)
+        listening = (
+            re.search(r"Listening at: http://127\.0\.0\.1:(\d+)", x) for x in server.stderr
+        )
         port = int(next(found[1] for found in listening if found))
 
         def ask(name: str) -> list[list[int]]:
@@ -107,7 +109,15 @@ def test_workers_of_celery(url: str, tmp_path: Path) -> None:
     """The pool `prefork`: no answer is wrong, and the workers end well."""
     queue = queue_in(tmp_path / "queue")
     options = ("--pool", "prefork", "--concurrency", str(WORKERS), "--without-mingle")
-    command = ("celery", "-A", "integrations.play_celery", "worker", *options, "--loglevel", "error")
+    command = (
+        "celery",
+        "-A",
+        "integrations.play_celery",
+        "worker",
+        *options,
+        "--loglevel",
+        "error",
+    )
     with served(url, *command, PLAY_FORKED_QUEUE=str(tmp_path / "queue")):
         seen: set[int] = set()
         for times in range(ROUNDS):

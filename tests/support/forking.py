@@ -13,9 +13,9 @@ from collections.abc import Callable
 def fork(job: Callable[[], object]) -> int:
     """Run the job in a child, whose status is 0 if the job succeeded.
 
-    A child that does not end is killed, and has not succeeded; the error is printed. It is not traced: the tracer of
-    coverage has a lock, which another thread may hold while the process forks, and the child would
-    wait for it forever.
+    A child that does not end is killed, and has not succeeded; an error is printed. It is not
+    traced: the tracer of coverage has a lock, which another thread may hold while the process
+    forks, and the child would wait for it forever.
     """
     tracer = sys.gettrace()
     sys.settrace(None)

@@ -133,7 +133,7 @@ def test_what_the_database_refuses_costs_as_much_for_each(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("refused", [True, False])
-def test_a_retry_costs_as_much_for_each(tmp_path: Path, refused: bool) -> None:  # noqa: FBT001
+def test_a_retry_costs_as_much_for_each(tmp_path: Path, refused: bool) -> None:
     """Twice as many that are parked cost about twice as much, and each event is applied once."""
     _, few = passes(f"sqlite:///{tmp_path}/few.db", 100, 50, refused=refused)
     _, many = passes(f"sqlite:///{tmp_path}/many.db", 200, 100, refused=refused)

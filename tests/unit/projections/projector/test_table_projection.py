@@ -13,6 +13,7 @@ from support.pages import python_blocks
 from support.projected_logs import (
     EXAMPLE,
     PRICES,
+    NextCosts,
     check,
     check_costs,
     costs,
@@ -308,23 +309,12 @@ def test_a_single_projection_can_be_rebuilt(store: EventStore, projector: Projec
     check_costs(projector, store)
 
 
-class NextVersion(costs.CostPerTool):  # type: ignore[misc]
-    """A later version of the example: a call costs twice as much."""
-
-    version = 2
-
-    def apply(self, state: Any, events: Sequence[Recorded]) -> None:
-        """Count everything twice."""
-        super().apply(state, events)
-        super().apply(state, events)
-
-
 def test_a_changed_version_is_refused_until_it_is_rebuilt(store: EventStore, url: str) -> None:
     """The error says what to do, and others go on."""
     run(store, "a", 2)
     with (
         open_with(store, url, costs.CostPerTool()) as old,
-        open_with(store, url, NextVersion()) as new,
+        open_with(store, url, NextCosts()) as new,
     ):
         old.catch_up()
         message = (
@@ -347,7 +337,7 @@ def test_an_older_version_leaves_the_tables_of_a_newer_one(store: EventStore, ur
     run(store, "a", 2)
     with (
         open_with(store, url, costs.CostPerTool()) as old,
-        open_with(store, url, NextVersion()) as new,
+        open_with(store, url, NextCosts()) as new,
     ):
         old.catch_up()
         new.rebuild(only="cost_per_tool")
@@ -376,7 +366,7 @@ def test_an_older_version_leaves_what_a_newer_one_is_building(store: EventStore,
 
     with (
         open_with(store, url, costs.CostPerTool(), batch=2) as old,
-        open_with(store, url, NextVersion(), batch=2) as new,
+        open_with(store, url, NextCosts(), batch=2) as new,
     ):
         old.catch_up()
         with pytest.raises(RuntimeError, match="enough"):
@@ -416,7 +406,7 @@ def test_a_projection_of_another_version_stops_itself_alone(store: EventStore, u
     chat.request("f", {}, "first")
     with open_with(store, url, costs.CostPerTool()) as old:
         old.catch_up()
-        with Projector(store, url, projections=[NextVersion(), Beside()]) as new:
+        with Projector(store, url, projections=[NextCosts(), Beside()]) as new:
             chat.request("f", {}, "second")
             with pytest.raises(OtherVersion, match="cost_per_tool@2"):
                 new.catch_up()
@@ -444,7 +434,7 @@ def test_a_half_built_generation_of_another_version_is_not_continued(
 
     with (
         open_with(store, url, costs.CostPerTool(), batch=2) as old,
-        open_with(store, url, NextVersion()) as new,
+        open_with(store, url, NextCosts()) as new,
     ):
         old.catch_up()
         with pytest.raises(RuntimeError, match="enough"):
