@@ -1,4 +1,4 @@
-"""`ProjectedLog`: a log as a projection reads it, a lane at a time, and still the log that it was."""
+"""`ProjectedLog`: a log as a projection reads it, lane by lane, and still the log that it was."""
 
 from __future__ import annotations
 
