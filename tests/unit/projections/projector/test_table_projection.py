@@ -622,22 +622,22 @@ class Interrupted(Remembering):
 
 def test_an_interrupt_between_parts_leaves_nothing_half_done(url: str, tmp_path: Path) -> None:
     """What was applied in memory after the last part was stored is not applied again on top."""
-    projection = Interrupted(("c", 90), ("a", 2))
+    projection = Interrupted(("c", 170), ("a", 2))
     with (
         new_store(tmp_path / "one.db") as store,
         open_with(store, url, projection) as projector,
     ):
         for name in ("a", "b", "c", "d"):
-            run(store, name, 30)
+            run(store, name, 60)
         with pytest.raises(KeyboardInterrupt):
             projector.catch_up()
         assert projection.at is None
-        assert 0 < projector.lag().events < 240  # parts were stored
+        assert 0 < projector.lag().events < 720  # parts were stored
         projector.catch_up()
         (parked,) = projector.parked()
-        assert (parked.conversation_id, parked.waiting) == ("a", 88)
+        assert (parked.conversation_id, parked.waiting) == ("a", 178)
         projection.bad.clear()
-        projection.at = ("a", 90)
+        projection.at = ("a", 170)
         with pytest.raises(KeyboardInterrupt):
             projector.retry()
         assert projector.retry() == 1
