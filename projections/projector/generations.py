@@ -39,12 +39,14 @@ T = TypeVar("T")
 
 
 class OtherVersion(StorageError):
-    """The live tables of a projection of yours are another version's: this process leaves them.
+    """The live tables of a projection are another version's: this process leaves them.
 
-    `projection` is its name, `passed` the version of this process, `found` that of the tables.
+    `projection` is the name of a projection of yours, `passed` the version of this process, `found`
+    that of the tables. Of the library's own tables the name is None, and the versions are those of
+    their format.
     """
 
-    def __init__(self, message: str, projection: str, passed: int, found: int) -> None:
+    def __init__(self, message: str, projection: str | None, passed: int, found: int) -> None:
         super().__init__(message)
         self.projection = projection
         self.passed = passed
@@ -139,13 +141,16 @@ class Generations:
 
         Raises:
             ValueError: it was made with other settings.
-            StorageError: it was made by another version of the library, or of the projection.
+            OtherVersion: it was made by another version of the library, or of the projection.
         """
         found = self.find("live") or self.retry_lost_races(lambda: self.create("live"))
         if found.format < FORMAT:
-            raise StorageError(
+            raise OtherVersion(
                 f"{self._database.name}: another version of toolledger made the tables (format "
-                f"{found.format}, not {self._definition.format}); {self._definition.remedy}"
+                f"{found.format}, not {self._definition.format}); {self._definition.remedy}",
+                None,
+                self._definition.format,
+                found.format,
             )
         if not self._definition.is_of(found):
             raise self._definition.mismatch(found)
@@ -157,8 +162,10 @@ class Generations:
         Raises:
             OtherVersion: there is such a generation.
         """
-        for state in ("live", "building"):
-            found = self.find(state)
+        self._refuse_if_newer(self.find("live"), self.find("building"))
+
+    def _refuse_if_newer(self, *generations: Generation | None) -> None:
+        for found in generations:
             if found is not None and self._definition.is_newer(found):
                 raise self._definition.mismatch(found)
 
@@ -188,14 +195,19 @@ class Generations:
                 raise StorageError("the projection was removed meanwhile: try again")
             yield connection, found.id
 
-    def begin(self) -> int:
+    def begin(self, *, replace_newer: bool = False) -> int:
         """Return the id of the generation that is being built; begin one if necessary.
 
         One of another definition is retired.
+
+        Raises:
+            OtherVersion: a later version's is there, and is not to be replaced.
         """
 
         def begin() -> int:
-            found = self.find("building")
+            live, found = self.find("live"), self.find("building")
+            if not replace_newer:
+                self._refuse_if_newer(live, found)
             if found is not None and not self._definition.is_of(found):
                 with self._database.writing() as connection:
                     _change_state(connection, found.id, "building", f"retired {found.id}")
@@ -244,13 +256,19 @@ class Generations:
             queries.insert_rows(connection, schema.checkpoints, rows)
         return made
 
-    def switch(self, building: int) -> None:
-        """Make what was built the live generation, unless another worker has."""
+    def switch(self, building: int, *, replace_newer: bool = False) -> None:
+        """Make what was built the live generation, unless another worker has.
+
+        Raises:
+            OtherVersion: a later version became live meanwhile, and is not to be replaced.
+        """
         with self._database.writing() as connection:
             found = self.find_in(connection, "building")
             if found is None or found.id != building or not self._definition.is_of(found):
                 return
             live = self.find_in(connection, "live")
+            if not replace_newer:
+                self._refuse_if_newer(live)
             if live is not None:
                 _change_state(connection, live.id, "live", f"retired {live.id}")
             _change_state(connection, building, "building", "live")

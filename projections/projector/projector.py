@@ -9,7 +9,7 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
-from eventstore import Cursor, EventStore, Lag, StorageError, Tool
+from eventstore import Cursor, EventStore, Lag, SchemaTooNew, StorageError, Tool
 from projections.approvals import PendingApproval, approvals_among
 from projections.projector.built_in import VIEWS, BuiltInProjection
 from projections.projector.database import ProjectionDatabase
@@ -214,11 +214,12 @@ class Projector:
         `progress` is called after each batch. An event counts once for the built-in projections,
         and once for each of yours.
 
-        Tables of yours that another version has made stop themselves alone: the others are kept up
-        before this is raised.
+        Tables that another version has made, yours or the library's, stop themselves alone: the
+        others are kept up before this is raised.
 
         Raises:
-            OtherVersion: tables of yours hold another version.
+            OtherVersion: tables hold another version.
+            SchemaTooNew: a newer version of the library has rebuilt its tables meanwhile.
         """
         reports = _reports(self._workers, progress)
         return _sum_of_all(partial(worker.catch_up, report) for worker, report in reports)
@@ -256,9 +257,13 @@ class Projector:
             worker.generations.refuse_newer()
         others = min(processes, len(self._store.end().positions)) - 1
         for worker in workers if others else ():
-            worker.begin_rebuild()  # so that others find what to help with
+            # so that others find what to help with
+            worker.begin_rebuild(replace_newer=replace_newer)
         with beside(others, partial(_help_rebuild, self._recipe(), only)):
-            return sum(worker.rebuild(report) for worker, report in _reports(workers, progress))
+            return sum(
+                worker.rebuild(report, replace_newer=replace_newer)
+                for worker, report in _reports(workers, progress)
+            )
 
     def _recipe(self) -> _Recipe:
         """Return what makes a projector of the same tables in another process."""
@@ -287,7 +292,8 @@ class Projector:
         An event that fails again stays parked, with the later ones of its conversation.
 
         Raises:
-            OtherVersion: tables of yours hold another version; the others were retried.
+            OtherVersion: tables hold another version; the others were retried.
+            SchemaTooNew: a newer version of the library has rebuilt its tables meanwhile.
         """
         return _sum_of_all(partial(worker.retry, conversation_id) for worker in self._workers)
 
@@ -433,12 +439,14 @@ def _sum_of_all(works: Iterable[Callable[[], int]]) -> int:
 
     Raises:
         OtherVersion: one could not work; all others have.
+        SchemaTooNew: likewise, of the library's own tables.
     """
-    total, refused = 0, None
+    total = 0
+    refused: OtherVersion | SchemaTooNew | None = None
     for work in works:
         try:
             total += work()
-        except OtherVersion as error:
+        except (OtherVersion, SchemaTooNew) as error:
             if refused is not None:
                 error.add_note(str(refused))
             refused = error

@@ -17,9 +17,7 @@ The rule:
    that advance the revision and leave the position. A database that is full, or takes no writes
    at all, parks nothing: that is raised. How the events at fault are found: `sift` where the
    projection raises, by halves where the database refuses (`_forward`).
-7. A checkpoint has the anchor of the event there, of whatever tenant, as a cursor has. That event
-   must still be in the log after the next ones were read: else they come from a log that was put
-   back.
+7. That the events come from the log as it was is looked at after they were read (`ProjectedLog`).
 
 From this follow: an event is applied once, or parked once, whatever is killed and when (1, 3, 5).
 Any number of workers may share a lane: of those that hold the same revision one wins (3, 4).
@@ -34,8 +32,8 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import chain, islice, takewhile
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -43,19 +41,17 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from eventstore import Cursor, CursorLost, EventStore, Feed, LostPlace, Recorded, StorageError
-from eventstore.domain.anchors import event_id_of, is_same
+from eventstore import EventStore, Recorded, StorageError
 from projections.projector import schema
 from projections.projector.database import LostRace, ProjectionDatabase, Refused, ServerLost
 from projections.projector.generations import Definition, Generations, pause
 from projections.projector.lane import LaneState, Poisoned
 from projections.projector.parked import Parked, load_parked, park
+from projections.projector.projected_log import Goal, Pages, ProjectedLog
 from projections.projector.queries import select_rows
 from projections.projector.settings import DEFAULT_SETTINGS, ProjectorSettings
 from projections.projector.sift import sift
 from projections.projector.table_projection import TableProjection
-
-_FAR = 2**62
 
 MAX_LOST_WRITES = 3
 """Times in a row that a write may lose its connection before it counts as refused."""
@@ -77,14 +73,6 @@ class Progress(msgspec.Struct, frozen=True):
 
 
 Report = Callable[[Progress], None]
-Pages = Iterable[Sequence[Recorded]]
-
-
-class Goal(NamedTuple):
-    """Where a lane ended when work on it began, and the anchor of the event there."""
-
-    position: int
-    anchor: str
 
 
 class Done(NamedTuple):
@@ -113,15 +101,14 @@ class Worker(Generic[S]):
     ) -> None:
         self.name = name
         self.generations = Generations(database, store, definition, settings)
-        self._store = store
+        self._log = ProjectedLog(
+            store, settings.page_events, headers_only=name is None, remedy=definition.remedy
+        )
         self._database = database
         self._projection = projection
         self._definition = definition
         self._batch = batch
         self._settings = settings
-        end = store.end()
-        self._epoch = end.epoch
-        self._other_lanes = dict.fromkeys((lane for lane, _ in end.positions), _FAR)
         self._lanes: dict[tuple[int, int], LaneState[S]] = {}
         self._applied = 0
         """Events that were applied or parked, and stored."""
@@ -134,18 +121,23 @@ class Worker(Generic[S]):
         """Apply what the log holds by now to the live generation; return how many events."""
         return self._advance(lambda: self.generations.live().id, report)
 
-    def rebuild(self, report: Report | None = None) -> int:
-        """Build a generation that then replaces the live one; return how many events it applied."""
-        building = self.begin_rebuild()
+    def rebuild(self, report: Report | None = None, *, replace_newer: bool = False) -> int:
+        """Build a generation that then replaces the live one; return how many events it applied.
+
+        Raises:
+            OtherVersion: a later version's is there, and is not to be replaced.
+        """
+        building = self.begin_rebuild(replace_newer=replace_newer)
         applied = self._build(building, report)
-        self.generations.retry_lost_races(lambda: self.generations.switch(building))
+        switch = partial(self.generations.switch, building, replace_newer=replace_newer)
+        self.generations.retry_lost_races(switch)
         self.generations.clean()
         return applied
 
-    def begin_rebuild(self) -> int:
+    def begin_rebuild(self, *, replace_newer: bool = False) -> int:
         """Return the id of the generation that is being built; begin one if necessary."""
         self.generations.clean()
-        return self.generations.begin()
+        return self.generations.begin(replace_newer=replace_newer)
 
     def help_rebuild(self) -> int:
         """Apply events to the generation that another worker builds; return how many."""
@@ -194,9 +186,7 @@ class Worker(Generic[S]):
 
     def _advance(self, generation: Callable[[], int | None], report: Report | None) -> int:
         """Work on every lane up to where the log ends now, while `generation` is not None."""
-        end = self._store.end()
-        anchors = dict(end.anchors)
-        goals = {lane: Goal(at, anchors.get(lane, "")) for lane, at in end.positions}
+        goals = self._log.goals()
         remaining = deque(goals)
         # Begin at another lane than other workers.
         remaining.rotate(_random.randrange(max(len(remaining), 1)))
@@ -278,21 +268,21 @@ class Worker(Generic[S]):
         self, generation: int, lane: int, goal: Goal, limit: int, problem: str | None = None
     ) -> Done:
         """Apply the next events of a lane, or park them for a `problem`, and store them."""
-        state = self._take_lane(generation, lane)
-        count, last = 0, state.lane.position
-        try:
-            for page in self._next(state, goal, limit):
-                for recorded in page if problem is not None else ():
-                    if recorded.conversation_id not in state.parked:
-                        state.park(park(recorded, problem or ""))
-                state.apply(page)
-                count += len(page)
-                last = page[-1].position
-        except Poisoned:
-            state.reset()
-            return self._apply_in_parts(state, goal, limit)
-        self._store_up_to(state, goal, count, last, is_end=count < limit)
-        return Done(count, state.lane.position)
+        with self._taken(generation, lane) as state:
+            count, last = 0, state.lane.position
+            try:
+                for page in self._next(state, goal, limit):
+                    for recorded in page if problem is not None else ():
+                        if recorded.conversation_id not in state.parked:
+                            state.park(park(recorded, problem or ""))
+                    state.apply(page)
+                    count += len(page)
+                    last = page[-1].position
+            except Poisoned:
+                state.reset()
+                return self._apply_in_parts(state, goal, limit)
+            self._store_up_to(state, goal, count, last, is_end=count < limit)
+            return Done(count, state.lane.position)
 
     def _apply_in_parts(self, state: LaneState[S], goal: Goal, limit: int) -> Done:
         """Apply the next events of a lane, some of which the projection raises on."""
@@ -312,24 +302,14 @@ class Worker(Generic[S]):
         return Done(count, state.lane.position)
 
     def _next(self, state: LaneState[S], goal: Goal, limit: int) -> Pages:
-        """Yield the next events of a lane; then check that they come from the log as it was."""
-        lane = state.number
-        position, last = state.lane.position, state.lane.totals.last
-        if position > goal.position:  # perhaps another worker was faster
-            self._check_end(lane, position, last)
-        if goal.anchor and last[0] == goal.position and not is_same(last[1], goal.anchor):
-            raise self._lost(_lost_place(lane, *last, goal.anchor))
-        if position >= goal.position:
-            return
-        yield from self._pages(self._feed(lane, position, limit))
-        self._check_event(lane, last)
+        lane = state.lane
+        return self._log.following(state.number, lane.position, lane.totals.last, goal, limit)
 
     def _store_up_to(
         self, state: LaneState[S], goal: Goal, count: int, last: int, *, is_end: bool
     ) -> None:
         """Store a lane up to its last event; at the log's end, up to the goal."""
         if state.lane.position >= goal.position:
-            self._keep(state)
             return
         if is_end and last < goal.position:
             # Positions after the last event, up to the goal, are those of other tenants.
@@ -340,18 +320,17 @@ class Worker(Generic[S]):
 
     def _retry(self, items: Sequence[Parked]) -> int:
         """Apply parked events of a lane, and those that wait; return how many conversations."""
-        state = self._take_lane(self.generations.live().id, items[0].lane)
-        names = [item.conversation_id for item in items if item.conversation_id in state.parked]
-        left = {name: self._events_from(state, state.parked[name]) for name in names}
-        while left:
-            left = self._retry_page(state, left)
-        self._keep(state)
-        return sum(item.conversation_id not in state.parked for item in items)
+        with self._taken(self.generations.live().id, items[0].lane) as state:
+            names = [item.conversation_id for item in items if item.conversation_id in state.parked]
+            left = {name: self._events_from(state, state.parked[name]) for name in names}
+            while left:
+                left = self._retry_page(state, left)
+            return sum(item.conversation_id not in state.parked for item in items)
 
     def _events_from(self, state: LaneState[S], item: Parked) -> Iterator[Recorded]:
         """Yield a parked event and those that wait for it, up to where the lane is."""
         end = state.lane.position
-        events = self._store.conversation(item.conversation_id).events(after=item.version - 1)
+        events = self._log.conversation(item.conversation_id, after=item.version - 1)
         return takewhile(lambda recorded: recorded.position <= end, events)
 
     def _retry_page(
@@ -377,64 +356,30 @@ class Worker(Generic[S]):
         self._commit(state, state.lane.position)
         return more
 
-    def _take_lane(self, generation: int, lane: int) -> LaneState[S]:
-        # It leaves the cache while it changes: an interrupt leaves nothing half done there.
+    @contextmanager
+    def _taken(self, generation: int, lane: int) -> Generator[LaneState[S]]:
+        """Give what memory holds of a lane, which is kept for later if nothing is raised.
+
+        It leaves the cache while it changes: an interrupt leaves nothing half done there.
+        """
         state = self._lanes.pop((generation, lane), None)
         if state is None:
             # What a generation that was replaced left there is of no use any more.
             self._lanes = {at: kept for at, kept in self._lanes.items() if at[0] == generation}
-            state = LaneState(self._database, generation, lane, self._projection, self._events_of)
-        return state
-
-    def _events_of(self, conversation_id: str) -> Iterator[Recorded]:
-        return self._store.conversation(conversation_id).events()
+            read = self._log.conversation
+            state = LaneState(self._database, generation, lane, self._projection, read)
+        try:
+            yield state
+        except Refused:
+            state.retry(())  # what is stored is known: all that is parked is not loaded again
+            self._lanes[generation, lane] = state
+            raise
+        self._lanes[generation, lane] = state
 
     def _commit(self, state: LaneState[S], position: int) -> None:
-        try:
-            with self._database.writing() as connection:
-                state.store(connection, position)
-        except Refused:
-            state.retry(())
-            self._keep(state)
-            raise
+        with self._database.writing() as connection:
+            state.store(connection, position)
         state.committed(position)
-        self._keep(state)
-
-    def _keep(self, state: LaneState[S]) -> None:
-        self._lanes[state.generation, state.number] = state
-
-    def _feed(
-        self, lane: int, after: int, limit: int, anchors: tuple[tuple[int, str], ...] = ()
-    ) -> Feed:
-        """Return the next events of one lane."""
-        positions = tuple((self._other_lanes | {lane: after}).items())
-        return self._store.read(Cursor(self._epoch, positions, anchors), limit)
-
-    def _pages(self, feed: Feed) -> Pages:
-        return feed.outlines() if self.name is None else self._in_pages(feed)
-
-    def _in_pages(self, events: Iterable[Recorded]) -> Pages:
-        remaining = iter(events)
-        return iter(lambda: list(islice(remaining, self._settings.page_events)), [])
-
-    def _check_end(self, lane: int, position: int, last: tuple[int, str]) -> None:
-        """Refuse a log that ends before what was projected."""
-        if position > dict(self._store.end().positions).get(lane, 0):
-            kept = last[1] if last[0] == position else None
-            raise self._lost(_lost_place(lane, position, kept, None))
-
-    def _check_event(self, lane: int, last: tuple[int, str]) -> None:
-        """Refuse a log without the event that was projected last, after the next were read."""
-        at, kept = last
-        try:
-            next(self._feed(lane, at, 0, ((lane, kept),) if at else ()), None)
-        except CursorLost as lost:
-            raise self._lost(*lost.lost) from None
-
-    def _lost(self, *places: LostPlace) -> CursorLost:
-        """Return the error of tables that are ahead of a log which was put back."""
-        remedy = f"the tables were not put back: {self._definition.remedy}"
-        return CursorLost(places, str(Cursor(self._epoch)), remedy)
 
 
 def _groups(items: Iterable[Parked]) -> Iterator[list[Parked]]:
@@ -452,10 +397,6 @@ def _groups(items: Iterable[Parked]) -> Iterator[list[Parked]]:
         group.append(item)
     if group:
         yield group
-
-
-def _lost_place(lane: int, position: int, kept: str | None, found: str | None) -> LostPlace:
-    return LostPlace(lane, position, event_id_of(kept), event_id_of(found))
 
 
 AnyWorker = Worker[Any]

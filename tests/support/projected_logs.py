@@ -26,6 +26,7 @@ from eventstore import (
     EventStoreError,
     Failure,
     ModelResponded,
+    Recorded,
     ToolCompleted,
     Usage,
     UsageLimitBreach,
@@ -35,6 +36,7 @@ from eventstore.storage.sqlite.driver import driver
 from eventstore.testing import Acknowledgement
 from projections import (
     CurrentTools,
+    OtherVersion,
     Projector,
     error_statistics,
     pending_approvals,
@@ -341,3 +343,56 @@ def project_forever(url: str, tables: str, rebuilding: bool, pipe: Any) -> None:
         pipe.send("ready")
         while True:
             projector.rebuild() if rebuilding else projector.catch_up()
+
+
+class NextCosts(costs.CostPerTool):  # type: ignore[misc]
+    """The example in its second version: a call costs twice as much."""
+
+    version = 2
+
+    def apply(self, state: Any, events: Sequence[Recorded]) -> None:
+        """Count everything twice."""
+        super().apply(state, events)
+        super().apply(state, events)
+
+
+def keep_up_a_version(url: str, tables: str, version: int, rounds: int) -> tuple[int, int]:
+    """Keep up, and rebuild whenever the tables are another version's.
+
+    Return how often that was done, and how often it was refused.
+    """
+    projection = {1: costs.CostPerTool, 2: NextCosts}[version]()
+    rebuilt = refused = 0
+    with (
+        EventStore.open(url) as store,
+        Projector(store, tables, views=[], projections=[projection]) as projector,
+    ):
+        for _ in range(rounds):
+            run(store, f"of version {version}")
+            try:
+                projector.catch_up()
+            except OtherVersion:
+                try:
+                    projector.rebuild(only=projection.name)
+                    rebuilt += 1
+                except OtherVersion:
+                    refused += 1
+    return rebuilt, refused
+
+
+def retry(url: str, tables: str) -> int:
+    """Apply what is parked; return how many succeeded."""
+    with EventStore.open(url) as store, open_projector(store, tables) as projector:
+        return projector.retry()
+
+
+def retry_and_die(url: str, tables: str, batches: int, pipe: Any) -> None:
+    """Be killed in the middle of a transaction of a retry."""
+    left = count(batches, -1)
+
+    def die(statement: str, _: Any) -> None:
+        if statement.startswith(LAST_OF_A_BATCH) and next(left) <= 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    with before_statements(die):
+        pipe.send(retry(url, tables))

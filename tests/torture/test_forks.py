@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import os
 import pickle
-import signal
 import subprocess
 import sys
 import threading
-import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import pytest
 from support import proxies, workers
+from support.forking import fork, succeeded
 from support.projected_logs import execute
 from support.storages import sql_storage_of
 from support.tiers import repeated
@@ -55,35 +54,6 @@ def chat(store: EventStore) -> Conversation:
     chat.append(message("before"))
     assert chat.version == 1
     return chat
-
-
-def fork(job: Callable[[], object]) -> int:
-    """Run the job in a child, whose status is 0 if the job succeeded.
-
-    A child that does not end is killed, and has not succeeded. It is not traced: the tracer of
-    coverage has a lock, which another thread may hold while the process forks, and the child would
-    wait for it forever.
-    """
-    tracer = sys.gettrace()
-    sys.settrace(None)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of forks beside threads
-        child = os.fork()
-    if child:
-        sys.settrace(tracer)
-        return child
-    signal.alarm(600)
-    status = 1
-    try:
-        job()
-        status = 0
-    finally:
-        os._exit(status)
-
-
-def succeeded(*children: int) -> bool:
-    """Return whether all children succeeded."""
-    return all(os.waitpid(child, 0)[1] == 0 for child in children)
 
 
 def note(folder: Path, chat: Conversation, text: str, **options: Any) -> None:

@@ -304,3 +304,53 @@ def test_a_poison_event_holds_up_only_its_own_conversation_on_servers(
         server.execute(mend.replace("%", "%%"), database=url)
         assert projector.retry() == 2
         check(projector, store)
+
+
+def test_two_versions_of_a_projection_do_not_rebuild_without_end(tmp_path: Path) -> None:
+    """Of processes that rebuild at each error, those of the new version do so once at most."""
+    with filled(tmp_path / "log.db", 2, 60) as store:
+        url, tables = f"sqlite:///{tmp_path}/log.db", f"sqlite:///{tmp_path}/tables.db"
+        projecting.set_prices(tables, projecting.PRICES)
+        keep_up = partial(projecting.keep_up_a_version, url, tables)
+        assert keep_up(1, 1) == (0, 0)
+        old, new = partial(keep_up, 1, repeated(20)), partial(keep_up, 2, repeated(20))
+        done = workers.at_once([old, new, old, new])
+        assert [one for one in done if isinstance(one, Exception)] == []
+        assert {rebuilt for rebuilt, _ in done[::2]} == {0}
+        rebuilt, refused = zip(*done[1::2], strict=True)
+        assert max(rebuilt) == 1
+        assert refused == (0, 0)
+        assert keep_up(1, 3) == (0, 3)
+        with Projector(store, tables, views=[], projections=[projecting.NextCosts()]) as projector:
+            projector.catch_up()
+            double = {tool: 2 * cents for tool, cents in projecting.PRICES.items()}
+            check_costs(projector, store, double)
+
+
+def test_a_retry_is_killed_and_goes_on_in_two_processes(tmp_path: Path) -> None:
+    """What was applied before the kill stays, and nothing is applied twice."""
+    path, parked = tmp_path / "log.db", 60
+    with filled(path, 1, 0) as store:
+        url = tables = f"sqlite:///{path}"
+        for number in range(parked):
+            projecting.run(store, f"chat-{number}", 2)
+        payloads = {at: projecting.damage(path, at) for at in range(2, 6 * parked, 6)}
+        with open_projector(store, tables) as projector:
+            projector.catch_up()
+            assert len(projector.parked()) == 2 * parked  # of the example, too
+            for at, payload in payloads.items():
+                mend = "UPDATE toolledger_events SET payload = ? WHERE position = ?"
+                projecting.execute(path, mend, (payload, at))
+            with workers.children([partial(projecting.retry_and_die, url, tables, 2)]) as (died,):
+                process, pipe = died
+                assert list(workers.received(pipe)) == []
+                process.join()
+                assert process.exitcode == -9
+            left = len(projector.parked())
+            assert parked < left < 2 * parked
+            done = workers.at_once([partial(projecting.retry, url, tables)] * 2)
+            assert [one for one in done if isinstance(one, Exception)] == []
+            assert left <= sum(done) <= 2 * left
+            assert projector.parked() == []
+            check(projector, store)
+            check_costs(projector, store)

@@ -6,7 +6,8 @@ Safe over a fork, as the log is (`forks`):
    connections are closed. On a server it waits for a moment only, and what is still in use is
    carried over: the child never touches it.
 2. A file's connections are not carried over, except those that the forking thread itself uses:
-   SQLite in the child would believe in locks that only the parent has.
+   SQLite in the child would believe in locks that only the parent has. Where such a one reads, the
+   child closes its copy.
 3. A transaction that was open at the fork is the parent's. In the child it refuses to go on, and
    its end does nothing.
 4. A database in memory is copied by the fork, and nothing is done.
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 import threading
 import time
+import weakref
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from os import getpid
@@ -29,7 +31,7 @@ from eventstore.storage.sql.forks import FORK_WAIT_SECONDS, leave, register
 from eventstore.storage.sql.pool import IdlePool
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection, Engine
+    from sqlalchemy import Connection, Engine, ExceptionContext
     from sqlalchemy.pool import ConnectionPoolEntry, PoolProxiedConnection
 
 
@@ -59,10 +61,10 @@ def _isolate(connection: Connection, level: str) -> None:
 
 
 class _InUse(NamedTuple):
-    """A connection that is in use, and by which thread."""
+    """A connection that is in use, and by which thread. Who forgets it gives it back."""
 
     thread: int
-    connection: PoolProxiedConnection
+    connection: weakref.ref[PoolProxiedConnection]
 
 
 class _LeftToParent:
@@ -78,6 +80,12 @@ class _LeftToParent:
             "the process was forked in the middle of a transaction, which its parent has: nothing "
             "was written here, begin again"
         )
+
+
+def _ours_as_it_is(context: ExceptionContext) -> BaseException | None:
+    """Return the error of `_LeftToParent`, which SQLAlchemy would wrap in one of a statement."""
+    error = context.original_exception
+    return error if isinstance(error, StorageError) else None
 
 
 class TableEngine:
@@ -108,6 +116,7 @@ class TableEngine:
         self._begin_anew()
         event.listen(engine, "checkout", self._checked_out)
         event.listen(engine, "checkin", self._checked_in)
+        event.listen(engine, "handle_error", _ours_as_it_is, retval=True)
         register(self)
 
     def _begin_anew(self) -> None:
@@ -120,7 +129,7 @@ class TableEngine:
     def _checked_out(
         self, _: object, entry: ConnectionPoolEntry, connection: PoolProxiedConnection
     ) -> None:
-        self._in_use[entry] = _InUse(threading.get_ident(), connection)
+        self._in_use[entry] = _InUse(threading.get_ident(), weakref.ref(connection))
 
     def _checked_in(self, _: object, entry: ConnectionPoolEntry) -> None:
         self._in_use.pop(entry, None)
@@ -129,7 +138,7 @@ class TableEngine:
         """Return a connection, with no transaction open: to be closed in the end."""
         if self._pid != getpid():  # forked without Python's hooks
             self.after_fork_in_child()
-        if self._is_used_by(threading.get_ident()):  # the fork waits for it
+        if self._in_use and self._is_used_by(threading.get_ident()):  # the fork waits for it
             return self.engine.connect()
         with self._gate:
             return self.engine.connect()
@@ -184,8 +193,14 @@ class TableEngine:
         if self._in_memory:
             return
         leave(self.engine.pool)
-        holders: list[Any] = [*in_use, *(used.connection for used in in_use.values())]
-        for holder in holders:
-            leave(holder.dbapi_connection)
+        for entry, used in in_use.items():
+            self._leave(entry.dbapi_connection, used.thread)
+        holders: list[Any] = [*in_use, *(used.connection() for used in in_use.values())]
+        for holder in filter(None, holders):
             holder.dbapi_connection = _LeftToParent()
         self.engine.dispose(close=False)
+
+    def _leave(self, connection: Any, thread: int) -> None:
+        """Leave the driver's connection, which a thread used at the fork, to the parent."""
+        del thread  # a server's is left whatever was done on it
+        leave(connection)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -37,6 +38,8 @@ class SqliteTableEngine(TableEngine):
         patience = max(busy_timeout, FORK_WAIT_SECONDS)
         super().__init__(engine, is_transient, explain=explain, fork_wait=patience)
         event.listen(self.engine, "connect", _prepare)
+        self._writing: set[int] = set()
+        """The threads that write."""
 
     @contextmanager
     def reading(self) -> Generator[Connection]:
@@ -49,9 +52,25 @@ class SqliteTableEngine(TableEngine):
     def writing(self) -> Generator[Connection]:
         """Give a connection whose transaction is committed at the end, whole or not at all."""
         with self.connect() as connection:
-            connection.exec_driver_sql("BEGIN IMMEDIATE")
-            yield connection
-            connection.commit()
+            thread = threading.get_ident()
+            self._writing.add(thread)
+            try:
+                connection.exec_driver_sql("BEGIN IMMEDIATE")
+                yield connection
+                connection.commit()
+            finally:
+                self._writing.discard(thread)
+
+    def _leave(self, connection: Any, thread: int) -> None:
+        """Close one that reads: while it is open here, the child's locks are not all its own.
+
+        Its locks are the parent's, which keeps them. What one that writes would take back is the
+        parent's, too: it stays open.
+        """
+        if thread in self._writing:
+            super()._leave(connection, thread)
+        else:
+            connection.close()
 
 
 def _prepare(connection: Any, _: object) -> None:

@@ -13,6 +13,7 @@ from support.pages import python_blocks
 from support.projected_logs import (
     EXAMPLE,
     PRICES,
+    NextCosts,
     check,
     check_costs,
     costs,
@@ -308,23 +309,12 @@ def test_a_single_projection_can_be_rebuilt(store: EventStore, projector: Projec
     check_costs(projector, store)
 
 
-class NextVersion(costs.CostPerTool):  # type: ignore[misc]
-    """A later version of the example: a call costs twice as much."""
-
-    version = 2
-
-    def apply(self, state: Any, events: Sequence[Recorded]) -> None:
-        """Count everything twice."""
-        super().apply(state, events)
-        super().apply(state, events)
-
-
 def test_a_changed_version_is_refused_until_it_is_rebuilt(store: EventStore, url: str) -> None:
     """The error says what to do, and others go on."""
     run(store, "a", 2)
     with (
         open_with(store, url, costs.CostPerTool()) as old,
-        open_with(store, url, NextVersion()) as new,
+        open_with(store, url, NextCosts()) as new,
     ):
         old.catch_up()
         message = (
@@ -347,7 +337,7 @@ def test_an_older_version_leaves_the_tables_of_a_newer_one(store: EventStore, ur
     run(store, "a", 2)
     with (
         open_with(store, url, costs.CostPerTool()) as old,
-        open_with(store, url, NextVersion()) as new,
+        open_with(store, url, NextCosts()) as new,
     ):
         old.catch_up()
         new.rebuild(only="cost_per_tool")
@@ -376,7 +366,7 @@ def test_an_older_version_leaves_what_a_newer_one_is_building(store: EventStore,
 
     with (
         open_with(store, url, costs.CostPerTool(), batch=2) as old,
-        open_with(store, url, NextVersion(), batch=2) as new,
+        open_with(store, url, NextCosts(), batch=2) as new,
     ):
         old.catch_up()
         with pytest.raises(RuntimeError, match="enough"):
@@ -416,7 +406,7 @@ def test_a_projection_of_another_version_stops_itself_alone(store: EventStore, u
     chat.request("f", {}, "first")
     with open_with(store, url, costs.CostPerTool()) as old:
         old.catch_up()
-        with Projector(store, url, projections=[NextVersion(), Beside()]) as new:
+        with Projector(store, url, projections=[NextCosts(), Beside()]) as new:
             chat.request("f", {}, "second")
             with pytest.raises(OtherVersion, match="cost_per_tool@2"):
                 new.catch_up()
@@ -444,7 +434,7 @@ def test_a_half_built_generation_of_another_version_is_not_continued(
 
     with (
         open_with(store, url, costs.CostPerTool(), batch=2) as old,
-        open_with(store, url, NextVersion()) as new,
+        open_with(store, url, NextCosts()) as new,
     ):
         old.catch_up()
         with pytest.raises(RuntimeError, match="enough"):
@@ -608,3 +598,47 @@ def test_tables_are_created_where_they_do_not_exist(store: EventStore, tmp_path:
         names = connection.exec_driver_sql("SELECT name FROM sqlite_master").scalars().all()
     database.close()
     assert {"mine", "ix_mine_n"} <= set(names)
+
+
+class Interrupted(Remembering):
+    """The example, which Ctrl-C stops once at a version of a conversation."""
+
+    def __init__(self, at: tuple[str, int], *bad: tuple[str, int]) -> None:
+        super().__init__()
+        self.at: tuple[str, int] | None = at
+        self.bad = set(bad)
+
+    def apply(self, state: Any, events: Sequence[Recorded]) -> None:
+        """Apply events one by one."""
+        for recorded in events:
+            place = recorded.conversation_id, recorded.version
+            if place == self.at:
+                self.at = None
+                raise KeyboardInterrupt
+            if place in self.bad:
+                raise RuntimeError("a bug")
+            super().apply(state, [recorded])
+
+
+def test_an_interrupt_between_parts_leaves_nothing_half_done(url: str, tmp_path: Path) -> None:
+    """What was applied in memory after the last part was stored is not applied again on top."""
+    projection = Interrupted(("c", 170), ("a", 2))
+    with (
+        new_store(tmp_path / "one.db") as store,
+        open_with(store, url, projection) as projector,
+    ):
+        for name in ("a", "b", "c", "d"):
+            run(store, name, 60)
+        with pytest.raises(KeyboardInterrupt):
+            projector.catch_up()
+        assert projection.at is None
+        assert 0 < projector.lag().events < 720  # parts were stored
+        projector.catch_up()
+        (parked,) = projector.parked()
+        assert (parked.conversation_id, parked.waiting) == ("a", 178)
+        projection.bad.clear()
+        projection.at = ("a", 170)
+        with pytest.raises(KeyboardInterrupt):
+            projector.retry()
+        assert projector.retry() == 1
+        check_costs(projector, store)
