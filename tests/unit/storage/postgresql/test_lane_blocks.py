@@ -13,7 +13,8 @@ from support.storages import sql_storage_of
 
 from eventstore import EventStore
 from eventstore.migrate import move
-from eventstore.storage.sql.counter_clauses import BLOCK_EVENTS
+from eventstore.storage.sql import lane_heads
+from eventstore.storage.sql.counter_clauses import BLOCK_EVENTS, EVERY_COUNTER, newest_counters
 from eventstore.testing import message
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def test_lookups_do_not_read_versions_that_an_old_snapshot_keeps(url: str) -> No
             block = chat.version // BLOCK_EVENTS
             where = f"lane = {lane} AND block >= {block}"
             statements = (
-                storage.reader._all_heads,
+                newest_counters(16),
                 storage.log.sql.heads([lane], place, whole=False),
                 storage.log.sql.heads([lane, (lane + 1) % 16], place, whole=False),
                 f"UPDATE toolledger_lanes SET position = position WHERE {where}",  # noqa: S608
@@ -84,6 +85,33 @@ def test_lookups_do_not_read_versions_that_an_old_snapshot_keeps(url: str) -> No
             for few, many in zip(after, before, strict=True):
                 assert few <= many + 8
         assert storage.heads()[lane] == MANY + 1
+
+
+def test_a_poll_reads_the_newest_counters_alone_once_there_are_many_versions(url: str) -> None:
+    """It reads all rows before, and again after the table is small again."""
+    with EventStore.open(url, durability="normal") as store:
+        chat, storage = store.conversation("chat"), sql_storage_of(store)
+        heads = lane_heads.LaneHeads(storage.log)
+
+        def polled() -> str:
+            asked = heads._statement
+            assert heads.read() == storage.heads()
+            return asked
+
+        chat.append(message())
+        assert {polled() for _ in range(lane_heads.FIRST_LOOK + 1)} == {EVERY_COUNTER}
+        with old_snapshot(url):
+            for _ in range(MANY):
+                chat.append(message())
+            assert [polled(), polled()] == [EVERY_COUNTER, newest_counters(16)]
+            assert heads.read()[storage.lane_of("chat")] == MANY + 1
+            assert len(heads.read()) == 16
+        engine = create_engine(url, isolation_level="AUTOCOMMIT")
+        with engine.connect() as connection:
+            connection.execute(text("VACUUM FULL toolledger_lanes"))
+        engine.dispose()
+        assert [polled() for _ in range(lane_heads.LOOK_EVERY)][-1] == newest_counters(16)
+        assert polled() == EVERY_COUNTER
 
 
 @pytest.mark.parametrize("several", [False, True])

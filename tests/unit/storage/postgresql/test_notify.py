@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
-from sqlalchemy import make_url
+from sqlalchemy import create_engine, make_url
+from sqlalchemy.exc import DBAPIError
 from support.storages import sql_storage_of
 
 from eventstore import EventStore, StoreCorrupt
@@ -101,6 +102,38 @@ def test_a_follower_is_woken_by_appends_in_another_process(
         assert listeners(listening, but=listener) != [listener]
         append_elsewhere(url)
         assert awaited.result(60).version == 2
+
+
+def test_a_follower_is_woken_by_a_host_s_commit(url: str, listening: psycopg.Connection) -> None:
+    """When the host gives its connection back, or begins another transaction on it."""
+    engine = create_engine(make_url(url).set(drivername="postgresql+psycopg"))
+    with EventStore.open(url) as store, ThreadPoolExecutor(1) as pool:
+        follow = store.follow(poll=LONG, timeout=120)
+        awaited = pool.submit(next, follow)
+        listeners(listening)
+        with engine.begin() as connection:
+            store.conversation("told", connection=connection).append(message())
+        assert awaited.result(60).version == 1
+
+        awaited = pool.submit(next, follow)
+        with engine.connect() as connection:
+            with connection.begin():
+                store.conversation("told", connection=connection).append(message())
+            with connection.begin():
+                assert awaited.result(60).version == 2
+    engine.dispose()
+
+
+def test_a_host_s_transaction_takes_no_lock_of_the_server_at_its_commit(url: str) -> None:
+    """A NOTIFY in it would, and could not be prepared for a commit in two phases."""
+    engine = create_engine(make_url(url).set(drivername="postgresql+psycopg"))
+    with EventStore.open(url) as store:
+        with engine.connect() as connection:
+            connection.exec_driver_sql("BEGIN")
+            store.conversation("told", connection=connection).append(message())
+            with pytest.raises(DBAPIError, match="prepared transactions are disabled"):
+                connection.exec_driver_sql("PREPARE TRANSACTION 'host'")
+    engine.dispose()
 
 
 def test_many_appends_send_few_notifications(url: str, listening: psycopg.Connection) -> None:
