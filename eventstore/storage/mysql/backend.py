@@ -155,6 +155,7 @@ class Mysql(Server):
     """What MariaDB and MySQL do in their own way."""
 
     begin = "BEGIN"
+    dialect_names = frozenset({"mysql", "mariadb"})
     time_query = "SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))"
     drivername = "mysql+pymysql"
     extra = "mysql"
@@ -296,11 +297,6 @@ class Mysql(Server):
                     f"an event of {len(draft.payload):,} bytes is sent as {size:,}, and the server "
                     f"takes {self.max_statement_bytes:,}: {_MEANINGS[1153][1]}"
                 )
-
-    @property
-    def dialect_names(self) -> frozenset[str]:
-        """SQLAlchemy's names for MariaDB and MySQL."""
-        return frozenset({"mysql", "mariadb"})
 
     def storage(self, tenant: str) -> SqlStorage:
         """Return a storage; its readers wait for the disk where InnoDB does not."""

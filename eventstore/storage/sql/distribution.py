@@ -7,7 +7,8 @@ readers go on: tables that are distributed have no triggers.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from eventstore.errors import StorageError
@@ -90,7 +91,21 @@ def undistribute(connection: Connection) -> bool:
     return bool(found)
 
 
-def complete(connection: Connection) -> None:
+@contextmanager
+def at_the_coordinator(connection: Connection) -> Generator[None]:
+    """Let the schema of a PostgreSQL database be changed, also where it is distributed.
+
+    Raises:
+        StorageError: the connection is to a worker of a cluster.
+    """
+    check_coordinator(asked_on(connection))
+    # Citus refuses some statements after others that went on in many shards at once.
+    connection.exec_driver_sql("SET LOCAL citus.multi_shard_modify_mode = 'sequential'")
+    yield
+    _complete(connection)
+
+
+def _complete(connection: Connection) -> None:
     """Distribute the tables that an upgrade has made beside a log that is distributed."""
     ask = asked_on(connection)
     if not has_citus(ask):
