@@ -88,6 +88,8 @@ class LaneCounters:
         places = {lane: place for lane, (place, *_) in seen.items()}
         is_proven = self._whole.proven.issuperset(lanes)
         statement = self._sql.heads(lanes, places, whole=not is_proven)
+        if len(lanes) > 1:
+            statement = self._backend.together + statement
         with self._backend.bounded_wait(cursor):
             # To begin with it saves a round trip.
             cursor.execute(f"{self._backend.begin}; {statement}" if begins else statement)
