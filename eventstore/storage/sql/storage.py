@@ -48,6 +48,7 @@ from eventstore.storage.sql.transaction_notes import TransactionNotes
 from eventstore.storage.sql.unanswered_commits import UnansweredCommits, ids_of
 
 if TYPE_CHECKING:
+    from sqlalchemy import Connection
     from sqlalchemy.engine.interfaces import DBAPICursor
 
     from eventstore.storage.sealable_log import SealableLog

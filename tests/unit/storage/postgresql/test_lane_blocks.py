@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from golden.dumps import load
 from sqlalchemy import create_engine, text
 from support.storages import sql_storage_of
 
@@ -19,6 +21,9 @@ from eventstore.testing import message
 
 if TYPE_CHECKING:
     from support.servers import PostgreSQL
+
+LOG_0003 = Path(__file__).parents[3] / "data" / "logs" / "postgresql-0003.sql"
+"""What pg_dump 18 gave of a log that 872d5cb wrote: 73 events in two conversations."""
 
 MANY = 3000
 """Versions of a counter's row: they take twenty pages of the table."""
@@ -193,4 +198,24 @@ def test_the_blocks_come_and_go_with_data(postgresql: PostgreSQL, url: str) -> N
         lane = store.session.storage.lane_of("chat")
         store.conversation("chat").append(message())
         assert counters(postgresql, url) == {lane: (BLOCK_EVENTS * 2 + 1, 2)}
+        assert list(store.verify()) == []
+
+
+def test_a_log_that_a_process_of_revision_0003_wrote(postgresql: PostgreSQL) -> None:
+    """It is read whole, and each lane's block is right from its next append on."""
+    url = postgresql.database()
+    load(LOG_0003.read_text("utf-8"), url)
+    with EventStore.open(url) as store:
+        chat, other = store.conversation("chat"), store.conversation("other")
+        texts = [text.text for r in chat.events() for text in getattr(r.event, "parts", ())]
+        assert texts == [f"chat {number}" for number in range(70)]
+        (tool,) = chat.tools.values()
+        assert (tool.call.name, tool.call.arguments) == ("pay", {"order": 7})
+        assert (chat.version, other.version) == (71, 2)
+        assert list(store.verify()) == []
+        lanes = [store.session.storage.lane_of(name) for name in ("chat", "other")]
+        assert counters(postgresql, url) == dict(zip(lanes, [(71, 0), (2, 0)], strict=True))
+        chat.append(message(), message())
+        other.append(message())
+        assert counters(postgresql, url) == dict(zip(lanes, [(73, 1), (3, 0)], strict=True))
         assert list(store.verify()) == []
