@@ -1,4 +1,4 @@
-"""The last positions of all lanes, which every poll asks for.
+"""The last positions of all lanes, which every poll asks for, where their rows have blocks.
 
 Every counter is read by one scan of their index, unless the table holds many old versions of its
 rows (see `counter_clauses`): then each lane's newest is looked for, which takes somewhat longer,
@@ -32,8 +32,6 @@ class LaneHeads:
 
     def __init__(self, log: Log) -> None:
         self._rows = log.connections.rows
-        # Where lanes live on several nodes, a statement for each lane would ask each of them.
-        self._is_plain = not log.backend.lanes_in_blocks or log.backend.commits_by_lane
         self._newest = newest_counters(len(log.lanes))
         self._statement = EVERY_COUNTER
         self._polls_left = FIRST_LOOK
@@ -41,10 +39,8 @@ class LaneHeads:
 
     def read(self) -> dict[int, int]:
         """Return the last position of each lane."""
-        heads = dict(self._rows(self._statement))
-        if not self._is_plain:
-            heads = {lane: at for lane, at in heads.items() if at is not None}
-            self._look(sum(heads.values()))
+        heads = {lane: at for lane, at in self._rows(self._statement) if at is not None}
+        self._look(sum(heads.values()))
         return heads
 
     def _look(self, events: int) -> None:

@@ -115,8 +115,8 @@ def test_a_poll_reads_the_newest_counters_alone_once_there_are_many_versions(url
         with engine.connect() as connection:
             connection.execute(text("VACUUM FULL toolledger_lanes"))
         engine.dispose()
-        assert [polled() for _ in range(lane_heads.LOOK_EVERY)][-1] == newest_counters(16)
-        assert polled() == EVERY_COUNTER
+        asked = [polled() for _ in range(lane_heads.LOOK_EVERY)]
+        assert (asked[0], asked[-1]) == (newest_counters(16), EVERY_COUNTER)
 
 
 @pytest.mark.parametrize("several", [False, True])
