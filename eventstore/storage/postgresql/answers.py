@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
+from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any
 from weakref import ref
@@ -76,8 +77,10 @@ class _Waits:
     __slots__ = ("_backend", "_held", "_wait", "cancelled_at")
 
     def __init__(self, connection: Any, backend: Server | None) -> None:
-        self._wait: Callable[..., Any] = connection.wait.__func__
-        self._held = ref(connection)  # a bound method would hold it: the connection holds this
+        wait = connection.wait
+        # A bound method would hold the connection, which holds this.
+        self._wait: Callable[..., Any] = getattr(wait, "__func__", None) or partial(_called, wait)
+        self._held = ref(connection)
         self._backend = backend
         self.cancelled_at = inf
         """The monotonic time at which what is waited for is cancelled."""
@@ -109,3 +112,7 @@ class _Waits:
                     )
         except StopIteration as done:
             return done.value
+
+
+def _called(wait: Callable[..., Any], _: object, *given: object, **named: object) -> Any:
+    return wait(*given, **named)

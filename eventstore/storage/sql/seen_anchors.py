@@ -123,8 +123,10 @@ class SeenAnchors:
         """
         if self.refusal:  # then nothing may be known of the lane any more
             raise StoreCorrupt(self.refusal)
-        there = () if recorded_at is None else ((lane, event_id, recorded_at),)
-        missing = None if seen is NOWHERE else first_missing({lane: seen}, anchors_by_lane(there))
+        missing = None
+        if seen is not NOWHERE and (recorded_at != seen[2] or event_id != seen[1]):
+            there = () if recorded_at is None else ((lane, event_id, recorded_at),)
+            missing = first_missing({lane: seen}, anchors_by_lane(there))
         if missing is None and end < seen[0]:
             raise behind(lane, end, seen[0])
         self.check_end(lane, end, seen[0])
