@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -55,7 +55,7 @@ def lane_of(store: EventStore, name: str) -> int:
 
 
 @contextmanager
-def locked(server: Server, url: str, lanes: list[int]) -> Iterator[Connection]:
+def locked(server: Server, url: str, lanes: list[int]) -> Generator[Connection]:
     """Lock lanes in a transaction of another session."""
     with server.connected(url) as connection:
         connection.exec_driver_sql("BEGIN")

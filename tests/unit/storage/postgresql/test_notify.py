@@ -6,9 +6,9 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from threading import Event, Thread
 from typing import TYPE_CHECKING
 
@@ -169,8 +169,11 @@ def test_an_idle_follower_asks_rarely_while_it_listens(
         ((found,),) = postgresql.execute(f"{count} '{make_url(of).database}'")
         return int(found)
 
+    def unheard(_: Callable[[], object]) -> AbstractContextManager[None]:
+        return nullcontext()
+
     with EventStore.open(url) as store, EventStore.open(deaf_url) as deaf:
-        monkeypatch.setattr(notifications(deaf), "listen", lambda _: nullcontext())
+        monkeypatch.setattr(notifications(deaf), "listen", unheard)
         with ThreadPoolExecutor(2) as pool:
             ends = [pool.submit(list, other.follow(timeout=60)) for other in (store, deaf)]
             listeners(listening)
