@@ -102,7 +102,7 @@ class _Waits:
                 now = time.monotonic()
                 if now >= self.cancelled_at:
                     self.cancelled_at = inf
-                    with suppress(Exception):  # nobody answers: there is nothing to do but to wait
+                    with suppress(Exception):  # no answer comes: there is nothing to do but to wait
                         connection.cancel_safe(timeout=CANCEL_SECONDS)
                 if backend is not None and now >= given_up_at:
                     connection.close()

@@ -55,7 +55,7 @@ class Notifications:
     def __init__(self, log: Log) -> None:
         self._connections = log.connections
         self._epoch = log.epoch
-        self._is_told_all = not log.backend.commits_by_lane
+        self._hears_all = not log.backend.commits_by_lane
         self._begin()
         log.connections.on_renewal.append(self._begin)
 
@@ -147,7 +147,7 @@ class Notifications:
                 if ended.wait(self.listen_retry_seconds) or self._ending.is_set():
                     return
             connection.execute(f"LISTEN {CHANNEL}")
-            hearing.now = self._is_told_all
+            hearing.now = self._hears_all
             heard()  # for what came before it listened
             while not ended.is_set() and not self._ending.is_set():
                 for notice in connection.notifies(timeout=LISTEN_POLL_SECONDS, stop_after=1):

@@ -1,11 +1,11 @@
-"""Hints of what a host's transaction has stored: only the host knows when it commits.
+"""Hints of what a host's transaction has stored: the host alone knows when it commits.
 
 1. SQLAlchemy gives its connection back to the pool after that, or uses it for another transaction.
    That is when the hint is sent. After a rollback it tells nothing, which costs others a poll.
 2. NOTIFY inside the host's transaction would come with its COMMIT. But all commits of a server that
    notify wait for one another, for as long as each waits for its disk and its standbys; and such a
    transaction cannot be prepared, as one that commits in two phases is.
-3. Who keeps the connection, and does nothing more with it, gives no hint: polls find the events.
+3. Where the connection is kept, and not used any more, no hint comes: polls find the events.
 """
 
 from __future__ import annotations

@@ -93,7 +93,7 @@ def test_lookups_do_not_read_versions_that_an_old_snapshot_keeps(url: str) -> No
 
 
 def test_a_poll_reads_the_newest_counters_alone_once_there_are_many_versions(url: str) -> None:
-    """It reads all rows before, and again after the table is small again."""
+    """All rows are read before, and again after the table is small again."""
     with EventStore.open(url, durability="normal") as store:
         chat, storage = store.conversation("chat"), sql_storage_of(store)
         heads = lane_heads.LaneHeads(storage.log)
@@ -202,7 +202,7 @@ def test_the_blocks_come_and_go_with_data(postgresql: PostgreSQL, url: str) -> N
 
 
 def test_a_log_that_a_process_of_revision_0003_wrote(postgresql: PostgreSQL) -> None:
-    """It is read whole, and each lane's block is right from its next append on."""
+    """The log is read whole, and each lane's block is right from its next append on."""
     url = postgresql.database()
     load(LOG_0003.read_text("utf-8"), url)
     with EventStore.open(url) as store:
