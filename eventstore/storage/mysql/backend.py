@@ -143,6 +143,7 @@ _MEANINGS: dict[int, tuple[type[StorageError], str]] = {
     1665: (StorageError, _SET_FORMAT),
     1792: (StoreReadOnly, "nothing was written; connect to the primary server"),
     1836: (StoreReadOnly, "nothing was written; connect to the primary server"),
+    1969: (StoreBusy, f"the statement took too long; {_AGAIN}"),
     3032: (StoreBusy, f"the server is offline; {_AGAIN}"),
     3100: (StoreBusy, f"the server is leaving its cluster; {_AGAIN}"),
     3101: (StoreBusy, f"a writer on another server was in the way; {_AGAIN}"),
@@ -280,6 +281,8 @@ class Mysql(Server):
             connection, mariadb=mariadb
         )
         self.visible_before_durable = not logs
+        if mariadb:  # MySQL bounds statements that lock nothing
+            self.together = f"SET STATEMENT max_statement_time={self._lock_seconds + 1} FOR "
         if logs and log_format == "STATEMENT":
             raise StorageError(
                 f"{self.address}: the binary log takes no write under READ COMMITTED, as "

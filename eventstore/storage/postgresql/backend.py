@@ -26,12 +26,11 @@ from eventstore.errors import (
 )
 from eventstore.storage.brief_locks import lift_time_limits
 from eventstore.storage.migrations import CHANGED
-from eventstore.storage.postgresql.answers import is_suspect, limit_waits
+from eventstore.storage.postgresql.answers import CancelledAt, is_suspect, limit_waits
 from eventstore.storage.postgresql.binary_rows import insert_copies
 from eventstore.storage.postgresql.notify import Notifications
 from eventstore.storage.postgresql.replication import (
     GRACE_SECONDS,
-    CancelledAt,
     is_unreplicated,
 )
 from eventstore.storage.postgresql.single_statement import PostgresqlSingleStatement

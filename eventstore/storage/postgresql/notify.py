@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 CHANNEL = "toolledger"
 
+EVERYONE = "host"
+"""What is sent in the place of the sending process where that is to hear of it, too."""
+
 NOTIFY_INTERVAL_SECONDS = 0.02
 """The time from one hint to the next."""
 
@@ -52,7 +55,7 @@ class Notifications:
     def __init__(self, log: Log) -> None:
         self._connections = log.connections
         self._epoch = log.epoch
-        self._is_told_all = not log.backend.commits_by_lane
+        self._hears_all = not log.backend.commits_by_lane
         self._begin()
         log.connections.on_renewal.append(self._begin)
 
@@ -60,7 +63,7 @@ class Notifications:
         """Begin without a thread, as a forked child does."""
         self._notify_lock = RLock()  # entered by itself: see `Watcher`
         self._changed = Condition(self._notify_lock)
-        self._due = False
+        self._due = self._to_all = False
         self._ending = Latch()
         self._notifier: Thread | None = None
 
@@ -78,6 +81,12 @@ class Notifications:
             self._notifier = _started(self._notify_others, "toolledger-notify")
             self._due = self._notifier is not None
 
+    def send_to_all(self) -> None:
+        """Tell this process, too: it does not know what a host's transaction has stored."""
+        with self._notify_lock:
+            self._to_all = True
+        self.send()
+
     def close(self) -> None:
         """Send the last hint, and end."""
         with self._notify_lock:
@@ -89,10 +98,12 @@ class Notifications:
 
     def _notify_others(self) -> None:
         while self._is_due():
-            self._due = False  # the next hint covers appends from now on
+            with self._notify_lock:
+                sender = EVERYONE if self._to_all else _process()
+                self._due = self._to_all = False  # the next hint covers appends from now on
             with suppress(Exception):
                 self._connections.rows(
-                    "SELECT pg_notify(%s, %s)", CHANNEL, f"{self._epoch} {_process()}"
+                    "SELECT pg_notify(%s, %s)", CHANNEL, f"{self._epoch} {sender}"
                 )
             self._ending.wait(NOTIFY_INTERVAL_SECONDS)
 
@@ -136,7 +147,7 @@ class Notifications:
                 if ended.wait(self.listen_retry_seconds) or self._ending.is_set():
                     return
             connection.execute(f"LISTEN {CHANNEL}")
-            hearing.now = self._is_told_all
+            hearing.now = self._hears_all
             heard()  # for what came before it listened
             while not ended.is_set() and not self._ending.is_set():
                 for notice in connection.notifies(timeout=LISTEN_POLL_SECONDS, stop_after=1):

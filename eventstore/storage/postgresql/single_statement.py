@@ -30,8 +30,8 @@ from sqlalchemy.dialects.postgresql.base import PGDialect
 
 from eventstore.storage.chain import event_digest
 from eventstore.storage.interface import Append, Appended
+from eventstore.storage.postgresql.answers import CancelledAt
 from eventstore.storage.postgresql.binary_rows import parameters
-from eventstore.storage.postgresql.replication import cancelled_after
 from eventstore.storage.sql.counter_clauses import BLOCK_EVENTS
 from eventstore.storage.sql.schema import events, fingerprints, lanes
 from eventstore.storage.sql.transaction_notes import anchor_of
@@ -174,7 +174,8 @@ class Prepared:
         """Return what the server answers to what was sent; Ctrl-C cancels it."""
         connection = self.connection
         steps = self._execute(connection.pgconn)
-        results = connection.wait(cancelled_after(connection, steps, deadline))
+        with CancelledAt(connection, deadline):
+            results = connection.wait(steps)
         if not results:
             raise self._no_result("the server gave no result")
         for result in results:  # the statement is answered before its commit: that may yet fail

@@ -20,7 +20,7 @@ from sqlalchemy.exc import DBAPIError
 
 from eventstore.storage.chain import event_digest
 from eventstore.storage.interface import Append, Appended
-from eventstore.storage.postgresql.replication import CancelledAt
+from eventstore.storage.postgresql.answers import CancelledAt
 from eventstore.storage.sql.counter_clauses import BLOCK_EVENTS
 from eventstore.storage.sql.log_writer import rows_by_statement
 from eventstore.storage.sql.placement import asked_on, check_coordinator

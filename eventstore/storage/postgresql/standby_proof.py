@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from eventstore.errors import OutcomeUnknown, StorageError
+from eventstore.storage.postgresql.answers import CancelledAt
 from eventstore.storage.postgresql.replication import (
     GRACE_SECONDS,
     IS_AWAITED,
     PROOF,
-    CancelledAt,
 )
 from eventstore.storage.sql.unanswered_commits import ids_of
 

@@ -82,6 +82,9 @@ class Backend(ABC):
     dialect_names: ClassVar[frozenset[str]] = frozenset()
     """SQLAlchemy's names for the databases whose connections a host application may pass."""
 
+    together: str = ""
+    """Begins a statement that locks several lanes, where their locks are bounded one by one."""
+
     erasing: ClassVar[str | None] = None
     """What has a connection overwrite what it deletes, before a redaction."""
 

@@ -102,21 +102,26 @@ def locked_heads(
 
 
 def _locked_blocks(wanted: Sequence[tuple[int, int]], beside: str) -> str:
-    found = "SELECT l.lane, l.position, event_id, recorded_at"
+    seen = any(place for _, place in wanted)
+    found = f"SELECT l.lane, l.position, {'event_id, recorded_at' if seen else 'NULL, NULL'}"
     if len(wanted) == 1:  # which is planned sooner than the general form, and by one node
         ((lane, place),) = wanted
+        at = f"e.lane = {lane} AND e.position = {place}"
+        event = f" LEFT JOIN toolledger_events e ON {at}" if seen else ""
         return (
-            f"{found}{beside.format(lane=lane)}, block FROM toolledger_lanes l LEFT JOIN "
-            f"toolledger_events e ON e.lane = {lane} AND e.position = {place} "
+            f"{found}{beside.format(lane=lane)}, block FROM toolledger_lanes l{event} "
             f"WHERE l.lane = {lane} ORDER BY block DESC LIMIT 1 FOR UPDATE OF l"
         )
     rows = ", ".join(map(str, wanted))
+    event = (
+        " LEFT JOIN LATERAL (SELECT event_id, recorded_at FROM toolledger_events "
+        "WHERE lane = number AND position = place LIMIT 1) AS e ON true"
+    )
     return (
         f"{found}{beside.format(lane='l.lane')}, block FROM (VALUES {rows}) AS wanted "
         "(number, place) CROSS JOIN LATERAL (SELECT lane, position, block FROM toolledger_lanes "
-        "WHERE lane = number ORDER BY block DESC LIMIT 1 FOR UPDATE) AS l LEFT JOIN LATERAL "
-        "(SELECT event_id, recorded_at FROM toolledger_events "
-        "WHERE lane = number AND position = place LIMIT 1) AS e ON true"
+        "WHERE lane = number ORDER BY block DESC LIMIT 1 FOR UPDATE) AS l"
+        f"{event if seen else ''}"
     )
 
 
@@ -144,10 +149,8 @@ def _by_lane(values: Mapping[int, int]) -> str:
     return f"CASE lane {cases} END"
 
 
-def all_heads(backend: Backend, lanes: int) -> str:
-    """Return the statement for the last positions of so many lanes."""
-    if not backend.lanes_in_blocks or backend.commits_by_lane:
-        return EVERY_COUNTER  # of all nodes, where lanes live on several
+def newest_counters(lanes: int) -> str:
+    """Return the statement for the last positions of so many lanes, of rows that have blocks."""
     return (
         "SELECT number, (SELECT position FROM toolledger_lanes WHERE lane = number "
         f"ORDER BY block DESC LIMIT 1) FROM generate_series(0, {lanes - 1}) AS number"

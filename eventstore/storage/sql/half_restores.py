@@ -61,7 +61,8 @@ class Wholeness:
     def forget(self) -> None:
         """Trust no look at a lane any more."""
         self.proven: set[int] = set()
-        self._without_ids: set[int] = set()
+        self.without_ids: set[int] = set()
+        """Those that have no given ids, and whose events were not asked about it."""
 
     def check(self, cursor: DBAPICursor, lane: int, head: int, found: Sequence[Any]) -> None:
         """Check a lane that is locked, by what its row has beside it; see `whole_columns`.
@@ -92,18 +93,20 @@ class Wholeness:
         if head and not listed:
             raise _part(lane, "none of its conversations is listed")
         if head and not given:
-            self._without_ids.add(lane)
+            self.without_ids.add(lane)
         self.proven.add(lane)
 
     def check_ids(self, cursor: DBAPICursor, lane: int, drafts: Sequence[Draft]) -> None:
-        """Check that a lane without given ids has no event that brought one, if drafts bring some.
+        """Check that a lane among those `without_ids` has no event with one, if drafts bring some.
 
         Raises:
             StoreCorrupt: it has.
         """
-        if lane in self._without_ids and any(draft.id_given for draft in drafts):
-            self._ask_events(cursor, lane)
-            self._without_ids.discard(lane)
+        for draft in drafts:
+            if draft.id_given:
+                self._ask_events(cursor, lane)
+                self.without_ids.discard(lane)
+                return
 
     def _ask_events(self, cursor: DBAPICursor, lane: int) -> None:
         """Ask the digests of the first events which rows in other tables they had."""

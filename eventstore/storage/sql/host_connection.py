@@ -139,6 +139,7 @@ class ConnectionStorage:
             outcomes.extend(map(self._append_one, requests))
             if not any(isinstance(outcome, Appended) for outcome in outcomes):
                 raise _NothingStored  # so that no lane stays locked
+            self._storage.tell_after(self._connection)
         return outcomes
 
     def _append_one(self, request: Append) -> AppendOutcome:

@@ -64,7 +64,7 @@ class LaneCounters:
         row = cursor.fetchone()
         if row is None:
             raise _no_counter(lane)
-        return self._checked(cursor, lane, seen, *row)
+        return self._checked(cursor, lane, seen, row, is_proven=is_proven)
 
     def lock_all(self, cursor: DBAPICursor, lanes: Sequence[int]) -> dict[int, int]:
         """Lock lanes, which come in their order, as `lock_known` does.
@@ -89,7 +89,8 @@ class LaneCounters:
         seen = {lane: at for lane in lanes if (at := self._seen.furthest.get(lane))}
         places = {lane: place for lane, (place, *_) in seen.items()}
         is_proven = self._whole.proven.issuperset(lanes)
-        statements = [self._sql.heads(lanes, places, whole=not is_proven)]
+        heads = self._sql.heads(lanes, places, whole=not is_proven)
+        statements = [heads if len(lanes) == 1 else self._backend.together + heads]
         if self._backend.commits_by_lane:
             statements = [*map(hold, lanes), *statements]
         if begins:  # it saves a round trip
@@ -98,33 +99,29 @@ class LaneCounters:
             cursor.execute("; ".join(statements))
         while len(statements) > 1 and cursor.nextset():  # on to the last answer
             pass
-        rows = {lane: found for lane, *found in cursor.fetchall()}
+        rows = {row[0]: row[1:] for row in cursor.fetchall()}
         if self._backend.lanes_in_blocks:
-            self._blocks |= {lane: int(found.pop()) for lane, found in rows.items()}
+            self._blocks |= {lane: row[-1] for lane, row in rows.items()}
         for lane in lanes:
             if lane not in rows:
                 raise _no_counter(lane)
         return {
-            lane: self._checked(cursor, lane, seen.get(lane, NOWHERE), *rows[lane])
+            lane: self._checked(
+                cursor, lane, seen.get(lane, NOWHERE), rows[lane], is_proven=is_proven
+            )
             for lane in lanes
         }
 
     def _checked(
-        self,
-        cursor: DBAPICursor,
-        lane: int,
-        seen: Anchor,
-        head: int,
-        event_id: object,
-        recorded_at: object,
-        *whole: Any,
+        self, cursor: DBAPICursor, lane: int, seen: Anchor, row: Sequence[Any], *, is_proven: bool
     ) -> int:
         """Return the last position of a lane that is locked, is whole, and holds what was seen."""
-        if whole:
-            self._whole.check(cursor, lane, int(head), whole)
-        self._seen.check_lane(lane, int(head), seen, event_id, recorded_at)
-        self._written.note_end(lane, int(head))
-        return int(head)
+        head = int(row[0])
+        if not is_proven:
+            self._whole.check(cursor, lane, head, row[3:7])
+        self._seen.check_lane(lane, head, seen, row[1], row[2])
+        self._written.note_end(lane, head)
+        return head
 
     def claim(self, cursor: DBAPICursor, lane: int, count: int) -> int:
         """Return the position after which `count` events may be written, safe from other writers.

@@ -90,6 +90,7 @@ class LogWriter:
         self._read_tail = reader.tail
         self._insert = insert
         self._erasing = log.backend.erasing
+        self._apart = log.backend.commits_by_lane
 
     def write(
         self, cursor: DBAPICursor, requests: Sequence[Append], notes: TransactionNotes
@@ -114,7 +115,8 @@ class LogWriter:
         drafts = request.drafts
         end = base + len(drafts)
         if drafts:
-            self._seen.whole.check_ids(cursor, lane, drafts)
+            if lane in self._seen.whole.without_ids:
+                self._seen.whole.check_ids(cursor, lane, drafts)
             key = key or self._create(cursor, name, (lane, base + 1), notes)
             previous = self._digest_at(cursor, key, name, version)
             if len(drafts) == 1:
@@ -255,7 +257,8 @@ class LogWriter:
                 raise RebaseFailed(error) from error
             return error  # the outcome of this request alone
         if drafts:
-            self._seen.whole.check_ids(cursor, lane, drafts)
+            if lane in self._seen.whole.without_ids:
+                self._seen.whole.check_ids(cursor, lane, drafts)
             end = group.ends[lane]
             key = group.keys[name] or self._create(cursor, name, (lane, end + 1), notes)
             group.keys[name] = key
@@ -284,7 +287,7 @@ class LogWriter:
         }
         if not doubtful:
             return {}
-        cursor.execute(self._sql.versions(doubtful))
+        cursor.execute(self._sql.versions(doubtful, apart=self._apart))
         tails: dict[str, list[Recorded]] = {}
         for lane, key, now in cursor.fetchall():
             name, version = doubtful[lane, key]

@@ -56,6 +56,10 @@ class Hints(Protocol):
         """Tell the others soon that something was appended."""
         ...
 
+    def send_to_all(self) -> None:
+        """Tell this process, too, that a host's transaction may have stored something."""
+        ...
+
     def listen(self, heard: Callable[[], object], /) -> AbstractContextManager[Callable[[], bool]]:
         """Call `heard` when others have appended; see `Storage.hints`."""
         ...

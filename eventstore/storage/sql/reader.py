@@ -18,7 +18,8 @@ from eventstore.storage.chain import conversation_digest, problems
 from eventstore.storage.interface import StoredPayload
 from eventstore.storage.sql.archiving import MOST_READS, not_recorded, refusal
 from eventstore.storage.sql.check_statements import CheckStatements
-from eventstore.storage.sql.counter_clauses import all_heads
+from eventstore.storage.sql.counter_clauses import EVERY_COUNTER
+from eventstore.storage.sql.lane_heads import LaneHeads
 from eventstore.storage.sql.rows import BEFORE_ALL, anchors_by_lane, check_first, recorded
 from eventstore.storage.sql.transaction_notes import NOWHERE, Anchor
 from eventstore.storage.stored_row import StoredRow
@@ -48,7 +49,9 @@ class LogReader:
         self._keys = log.keys
         self._seen = log.seen
         self._note_seen: Callable[[Sequence[Recorded], Anchor], None] = log.seen.note
-        self._all_heads = all_heads(log.backend, len(log.lanes))
+        # Where lanes live on several nodes, to look for each would ask all of them.
+        has_blocks = log.backend.lanes_in_blocks and not log.backend.commits_by_lane
+        self._heads = LaneHeads(log) if has_blocks else None
         self._compares = not log.backend.single_connection  # nothing puts memory back
 
     @cached_property
@@ -364,8 +367,9 @@ class LogReader:
 
     def heads(self) -> dict[int, int]:
         """Return the last position of each lane."""
-        rows = self.connections.rows(self._all_heads)
-        return {lane: position for lane, position in rows if position is not None}
+        if self._heads is None:
+            return dict(self.connections.rows(EVERY_COUNTER))
+        return self._heads.read()
 
     def anchors_at(self, positions: Mapping[int, int]) -> dict[int, str]:
         """Return the anchor of the event at a position of each lane; see `Storage.anchors_at`."""

@@ -123,7 +123,7 @@ class SeenAnchors:
         if self.refusal:  # then nothing may be known of the lane any more
             raise StoreCorrupt(self.refusal)
         self.check_end(lane, end, seen[0])
-        if seen is NOWHERE:
+        if seen is NOWHERE or (recorded_at == seen[2] and event_id == seen[1]):
             return
         there = () if recorded_at is None else ((lane, event_id, recorded_at),)
         missing = first_missing({lane: seen}, anchors_by_lane(there))

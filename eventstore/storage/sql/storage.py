@@ -38,6 +38,7 @@ from eventstore.storage.interface import Append, Appended, AppendOutcome, Damage
 from eventstore.storage.sql.archives import SqlArchives
 from eventstore.storage.sql.backend import translated
 from eventstore.storage.sql.connections import backoff_delays
+from eventstore.storage.sql.host_commits import tell_afterwards
 from eventstore.storage.sql.integrity import lanes_behind, verify
 from eventstore.storage.sql.log import Log
 from eventstore.storage.sql.log_writer import LogWriter, RebaseFailed
@@ -47,6 +48,7 @@ from eventstore.storage.sql.transaction_notes import TransactionNotes
 from eventstore.storage.sql.unanswered_commits import UnansweredCommits, ids_of
 
 if TYPE_CHECKING:
+    from sqlalchemy import Connection
     from sqlalchemy.engine.interfaces import DBAPICursor
 
     from eventstore.storage.sealable_log import SealableLog
@@ -157,6 +159,11 @@ class SqlStorage:
     ) -> AbstractContextManager[Callable[[], bool] | None]:
         """Call `heard` when other processes have appended; see `Storage.hints`."""
         return nullcontext() if self._hints is None else self._hints.listen(heard)
+
+    def tell_after(self, connection: Connection) -> None:
+        """Let those who wait hear of what a host's transaction stores, once it has ended."""
+        if self._hints is not None:
+            tell_afterwards(connection, self._hints.send_to_all)
 
     def verify(self) -> Iterator[Damage]:
         """Report what is wrong with the stored rows; see `Storage.verify`."""

@@ -5,19 +5,25 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from golden.dumps import load
 from sqlalchemy import create_engine, text
 from support.storages import sql_storage_of
 
 from eventstore import EventStore
 from eventstore.migrate import move
-from eventstore.storage.sql.counter_clauses import BLOCK_EVENTS
+from eventstore.storage.sql import lane_heads
+from eventstore.storage.sql.counter_clauses import BLOCK_EVENTS, EVERY_COUNTER, newest_counters
 from eventstore.testing import message
 
 if TYPE_CHECKING:
     from support.servers import PostgreSQL
+
+LOG_0003 = Path(__file__).parents[3] / "data" / "logs" / "postgresql-0003.sql"
+"""What pg_dump 18 gave of a log that 872d5cb wrote: 73 events in two conversations."""
 
 MANY = 3000
 """Versions of a counter's row: they take twenty pages of the table."""
@@ -67,7 +73,7 @@ def test_lookups_do_not_read_versions_that_an_old_snapshot_keeps(url: str) -> No
             block = chat.version // BLOCK_EVENTS
             where = f"lane = {lane} AND block >= {block}"
             statements = (
-                storage.reader._all_heads,
+                newest_counters(16),
                 storage.log.sql.heads([lane], place, whole=False),
                 storage.log.sql.heads([lane, (lane + 1) % 16], place, whole=False),
                 f"UPDATE toolledger_lanes SET position = position WHERE {where}",  # noqa: S608
@@ -84,6 +90,33 @@ def test_lookups_do_not_read_versions_that_an_old_snapshot_keeps(url: str) -> No
             for few, many in zip(after, before, strict=True):
                 assert few <= many + 8
         assert storage.heads()[lane] == MANY + 1
+
+
+def test_a_poll_reads_the_newest_counters_alone_once_there_are_many_versions(url: str) -> None:
+    """All rows are read before, and again after the table is small again."""
+    with EventStore.open(url, durability="normal") as store:
+        chat, storage = store.conversation("chat"), sql_storage_of(store)
+        heads = lane_heads.LaneHeads(storage.log)
+
+        def polled() -> str:
+            asked = heads._statement
+            assert heads.read() == storage.heads()
+            return asked
+
+        chat.append(message())
+        assert {polled() for _ in range(lane_heads.FIRST_LOOK + 1)} == {EVERY_COUNTER}
+        with old_snapshot(url):
+            for _ in range(MANY):
+                chat.append(message())
+            assert [polled(), polled()] == [EVERY_COUNTER, newest_counters(16)]
+            assert heads.read()[storage.lane_of("chat")] == MANY + 1
+            assert len(heads.read()) == 16
+        engine = create_engine(url, isolation_level="AUTOCOMMIT")
+        with engine.connect() as connection:
+            connection.execute(text("VACUUM FULL toolledger_lanes"))
+        engine.dispose()
+        asked = [polled() for _ in range(lane_heads.LOOK_EVERY)]
+        assert (asked[0], asked[-1]) == (newest_counters(16), EVERY_COUNTER)
 
 
 @pytest.mark.parametrize("several", [False, True])
@@ -165,4 +198,24 @@ def test_the_blocks_come_and_go_with_data(postgresql: PostgreSQL, url: str) -> N
         lane = store.session.storage.lane_of("chat")
         store.conversation("chat").append(message())
         assert counters(postgresql, url) == {lane: (BLOCK_EVENTS * 2 + 1, 2)}
+        assert list(store.verify()) == []
+
+
+def test_a_log_that_a_process_of_revision_0003_wrote(postgresql: PostgreSQL) -> None:
+    """The log is read whole, and each lane's block is right from its next append on."""
+    url = postgresql.database()
+    load(LOG_0003.read_text("utf-8"), url)
+    with EventStore.open(url) as store:
+        chat, other = store.conversation("chat"), store.conversation("other")
+        texts = [text.text for r in chat.events() for text in getattr(r.event, "parts", ())]
+        assert texts == [f"chat {number}" for number in range(70)]
+        (tool,) = chat.tools.values()
+        assert (tool.call.name, tool.call.arguments) == ("pay", {"order": 7})
+        assert (chat.version, other.version) == (71, 2)
+        assert list(store.verify()) == []
+        lanes = [store.session.storage.lane_of(name) for name in ("chat", "other")]
+        assert counters(postgresql, url) == dict(zip(lanes, [(71, 0), (2, 0)], strict=True))
+        chat.append(message(), message())
+        other.append(message())
+        assert counters(postgresql, url) == dict(zip(lanes, [(73, 1), (3, 0)], strict=True))
         assert list(store.verify()) == []

@@ -6,17 +6,19 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext, suppress
 from threading import Event, Thread
 from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
-from sqlalchemy import make_url
+from sqlalchemy import create_engine, make_url
+from sqlalchemy.exc import DBAPIError
 from support.storages import sql_storage_of
 
-from eventstore import EventStore, StoreCorrupt
+from eventstore import EventStore, StorageError, StoreCorrupt
 from eventstore.storage.postgresql import notify as notices
 from eventstore.storage.postgresql.notify import CHANNEL, Notifications
 from eventstore.testing import message
@@ -101,6 +103,90 @@ def test_a_follower_is_woken_by_appends_in_another_process(
         assert listeners(listening, but=listener) != [listener]
         append_elsewhere(url)
         assert awaited.result(60).version == 2
+
+
+def test_a_follower_is_woken_by_a_host_s_commit(url: str, listening: psycopg.Connection) -> None:
+    """When the host gives its connection back, or begins another transaction on it."""
+    engine = create_engine(make_url(url).set(drivername="postgresql+psycopg"))
+    with EventStore.open(url) as store, ThreadPoolExecutor(1) as pool:
+        follow = store.follow(poll=LONG, timeout=120)
+        awaited = pool.submit(next, follow)
+        listeners(listening)
+        with engine.begin() as connection:
+            store.conversation("told", connection=connection).append(message())
+        assert awaited.result(60).version == 1
+
+        awaited = pool.submit(next, follow)
+        with engine.connect() as connection:
+            with connection.begin():
+                store.conversation("told", connection=connection).append(message())
+            with connection.begin():
+                assert awaited.result(60).version == 2
+    engine.dispose()
+
+
+def test_a_host_s_transaction_takes_no_lock_of_the_server_at_its_commit(url: str) -> None:
+    """A NOTIFY in it would, and could not be prepared for a commit in two phases."""
+    engine = create_engine(make_url(url).set(drivername="postgresql+psycopg"))
+    with EventStore.open(url) as store, engine.connect() as connection:
+        connection.exec_driver_sql("BEGIN")
+        store.conversation("told", connection=connection).append(message())
+        with pytest.raises(DBAPIError, match="prepared transactions are disabled"):
+            connection.exec_driver_sql("PREPARE TRANSACTION 'host'")
+    engine.dispose()
+
+
+def test_a_listener_is_not_told_all_where_lanes_live_on_several_nodes(
+    url: str, listening: psycopg.Connection
+) -> None:
+    """A notification reaches one node alone: what is heard is heard, and polls go on as ever."""
+    with EventStore.open(url) as store:
+        log = sql_storage_of(store).log
+        for apart in (False, True):
+            log.backend.commits_by_lane = apart
+            heard = Event()
+            with Notifications(log).listen(heard.set) as hears:
+                (listener,) = listeners(listening)
+                assert heard.wait(60)  # it looks for what came before it listened
+                assert hears() is not apart
+            while listening.execute(
+                "SELECT 1 FROM pg_stat_activity WHERE pid = %s", (listener,)
+            ).fetchall():
+                pass
+            assert not hears()
+        log.backend.commits_by_lane = False
+
+
+@pytest.mark.slow
+def test_an_idle_follower_asks_rarely_while_it_listens(
+    postgresql: PostgreSQL, url: str, listening: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server's count of its transactions, beside that of a follower which hears nothing."""
+    deaf_url = postgresql.database(migrated=True)
+
+    def transactions(of: str) -> int:
+        count = "SELECT xact_commit FROM pg_stat_database WHERE datname ="
+        ((found,),) = postgresql.execute(f"{count} '{make_url(of).database}'")
+        return int(found)
+
+    def unheard(_: Callable[[], object]) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    with EventStore.open(url) as store, EventStore.open(deaf_url) as deaf:
+        monkeypatch.setattr(notifications(deaf), "listen", unheard)
+        with ThreadPoolExecutor(2) as pool:
+            ends = [pool.submit(list, other.follow(timeout=60)) for other in (store, deaf)]
+            listeners(listening)
+            first, deaf_first = transactions(url), transactions(deaf_url)
+            while transactions(deaf_url) < deaf_first + 150:
+                pass
+            asked = transactions(url) - first
+            for other in (store, deaf):
+                other.close()
+            for end in ends:
+                with suppress(StorageError):
+                    end.result()
+        assert asked < 50
 
 
 def test_many_appends_send_few_notifications(url: str, listening: psycopg.Connection) -> None:

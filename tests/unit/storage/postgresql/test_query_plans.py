@@ -84,7 +84,7 @@ def test_names_and_last_versions_are_looked_up(storage: Any) -> None:
         plan(storage, sql.find, lane, "", "a"),
         plan(storage, sql.names_beside([key]), *seen, lane, key),
         plan(storage, sql.versions_of("a"), lane, lane, "", "a"),
-        plan(storage, sql.versions(storage.log.keys.known.values())),
+        plan(storage, sql.versions(storage.log.keys.known.values(), apart=False)),
         plan(storage, sql.known, lane, key, b"-" * 16),
         plan(storage, sql.fingerprint, lane, b"-" * 16),
     ]

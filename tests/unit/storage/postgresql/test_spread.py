@@ -467,7 +467,7 @@ def statements(storage: SqlStorage) -> Iterator[tuple[str, tuple[Any, ...]]]:
     yield sql.event_id, (lane, key, 1)
     yield sql.known, (lane, key, mark)
     yield sql.tail, (lane, key, 0)
-    yield sql.versions([(lane, key)]), ()
+    yield sql.versions([(lane, key)], apart=True), ()
     yield sql.versions_of(["chat"]), (lane, lane, "", "chat")
     yield sql.anchors_at(1), (lane, place)
     yield sql.conversation, (lane, key, 0, 9)
