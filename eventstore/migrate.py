@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
-
 import msgspec
 
 from eventstore.storage.migrations import (
@@ -19,9 +15,6 @@ from eventstore.storage.migrations import (
     revision,
     upgrade,
 )
-
-if TYPE_CHECKING:
-    from sqlalchemy import Connection
 
 __all__ = [
     "REVISIONS",
@@ -149,41 +142,33 @@ def distribute(url: str, shards: int | None = None, progress: Progress | None = 
         StorageError: the tables are partitioned, or the URL names a worker.
         StoreBusy: long transactions were in the way; the tables are left as they were.
     """
-    from eventstore.storage.sql.distribution import distribute as spread  # loads SQLAlchemy
+    from eventstore.storage.factory import migrating  # loads SQLAlchemy
+    from eventstore.storage.sql.distribution import distribute as spread
+    from eventstore.storage.sql.distribution import prepare
 
     move(url)
-    with _beside_migrations(url) as connection:
-        return spread(connection, shards, progress or _unheard)
+    with migrating(url) as connection:
+        needed = prepare(connection, shards)
+    if needed:
+        with migrating(url) as connection:
+            spread(connection, shards, progress)
+    return needed
 
 
-def undistribute(url: str) -> bool:
+def undistribute(url: str, progress: Progress | None = None) -> bool:
     """Bring a log that is distributed back to the coordinator; return whether it was anywhere else.
 
-    Writers wait meanwhile, and then continue; readers do not wait.
+    Writers wait meanwhile, and then continue; readers do not wait. `progress` is called as for
+    `distribute`.
 
     Raises:
         ValueError: it is no PostgreSQL with Citus.
         StorageError: the URL names a worker.
         StoreBusy: long transactions were in the way; the tables are left as they were.
     """
-    from eventstore.storage.sql.distribution import undistribute as gather  # loads SQLAlchemy
+    from eventstore.storage.factory import migrating  # loads SQLAlchemy
+    from eventstore.storage.sql.distribution import undistribute as gather
 
     move(url)
-    with _beside_migrations(url) as connection:
-        return gather(connection)
-
-
-@contextmanager
-def _beside_migrations(url: str) -> Generator[Connection]:
-    """Give an autocommit connection, while another one keeps other processes from migrating."""
-    from eventstore.storage.factory import migrating  # loads SQLAlchemy
-
-    with migrating(url) as guard:
-        if guard.dialect.name == "postgresql":
-            guard.exec_driver_sql("SET LOCAL idle_in_transaction_session_timeout = 0")
-        with guard.engine.connect() as connection:
-            yield connection
-
-
-def _unheard(done: int, total: int) -> None:
-    """Take no notice of the progress."""
+    with migrating(url) as connection:
+        return gather(connection, progress)

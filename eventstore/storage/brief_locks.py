@@ -72,17 +72,21 @@ def is_not_now(error: DBAPIError) -> bool:
     return not _NOT_NOW.isdisjoint(codes)
 
 
-def lift_time_limits(connection: Connection) -> None:
+def prepare_changes(connection: Connection) -> None:
     """Let no limit of the database, or of its user, end the changes of the schema that follow.
 
-    On PostgreSQL this holds for the transaction, on MariaDB and MySQL for the session.
+    On PostgreSQL this holds for the transaction, on MariaDB and MySQL for the session. On Citus the
+    nodes wait for locks no longer than the coordinator, and shards change in turn: some statements
+    are refused after others that were run in all shards at once.
     """
     run = connection.exec_driver_sql
     if connection.dialect.name == "postgresql":
-        run("SET LOCAL statement_timeout = 0")
         run(
-            "SELECT set_config(name, '0', true) FROM pg_settings "
-            "WHERE name = 'transaction_timeout'"  # from version 17 on
+            "SELECT set_config('statement_timeout', '0', true), "
+            "set_config('citus.multi_shard_modify_mode', 'sequential', true), "
+            "set_config('citus.propagate_set_commands', 'local', true), "
+            "(SELECT set_config(name, '0', true) FROM pg_settings "
+            "WHERE name = 'transaction_timeout')"  # from version 17 on
         ).fetchall()
     elif getattr(connection.dialect, "is_mariadb", False):
         run("SET SESSION max_statement_time = 0")

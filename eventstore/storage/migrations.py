@@ -37,6 +37,9 @@ CHANGED = (
 UNDER_WAY = "toolledger_migration"
 """The table that marks a database on which a migration runs, or was broken off."""
 
+REBUILDING = "toolledger_rebuild"
+"""The table with the token of a run that makes tables anew; it stays if that is killed."""
+
 REVISIONS = ("0001", "0002", "0003", "0004")
 """Every revision of the schema, oldest first; the last is the one this library writes."""
 
@@ -177,13 +180,11 @@ def downgrade(connection: Connection, to: str, progress: Progress | None = None)
 
 
 def _at_the_right_node(connection: Connection) -> None:
-    """Refuse to change the schema at a worker of a cluster, and let shards change in turn."""
+    """Refuse to change the schema at a worker of a cluster."""
     if connection.dialect.name == "postgresql":
         from eventstore.storage.sql.placement import asked_on, check_coordinator
 
         check_coordinator(asked_on(connection))
-        # Citus refuses some statements after others that went on in many shards at once.
-        connection.exec_driver_sql("SET LOCAL citus.multi_shard_modify_mode = 'sequential'")
 
 
 def _config(connection: Connection, progress: Progress | None, lanes: int | None = None) -> Config:

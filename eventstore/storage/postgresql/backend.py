@@ -24,7 +24,7 @@ from eventstore.errors import (
     StoreFull,
     StoreReadOnly,
 )
-from eventstore.storage.brief_locks import lift_time_limits
+from eventstore.storage.brief_locks import prepare_changes
 from eventstore.storage.migrations import CHANGED
 from eventstore.storage.postgresql.answers import is_suspect, limit_waits
 from eventstore.storage.postgresql.binary_rows import insert_copies
@@ -335,7 +335,7 @@ class Postgresql(Server):
         """Hold an advisory lock in one transaction; an error undoes all of it."""
         connection.exec_driver_sql(type(self).begin)
         connection.exec_driver_sql("SET LOCAL idle_in_transaction_session_timeout = '60s'")
-        lift_time_limits(connection)
+        prepare_changes(connection)
         try:
             connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({SCHEMA_LOCK})")
         except DBAPIError as error:

@@ -168,7 +168,8 @@ def _distribute(url: str, shards: int | None, *, there: bool, as_json: bool) -> 
             moved = distribute(url, shards, show)
         place = "spread over the nodes of the cluster"
     else:
-        moved = undistribute(url)
+        with progress_bar("copying") as show:
+            moved = undistribute(url, show)
         place = "together on the coordinator"
     if as_json:
         print_json({"distributed": there, "moved": moved})

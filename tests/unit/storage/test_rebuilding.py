@@ -256,7 +256,7 @@ def test_writers_wait_where_triggers_are_not_allowed(mariadb: MariaDB) -> None:
 def test_a_store_may_be_opened_without_an_upgrade(server: Server) -> None:
     """A schema of an older version is refused, by its revisions and the command; it stays so."""
     url, written = first_log(server, 1)
-    words = r"is at revision 0001; this version of toolledger needs 0003: run `toolledger migrate`"
+    words = r"is at revision 0001; this version of toolledger needs 0004: run `toolledger migrate`"
     with pytest.raises(SchemaTooOld, match=words):
         EventStore.open(url, upgrade=False)
     with pytest.raises(SchemaTooOld, match=words):

@@ -134,7 +134,13 @@ def keys(table: sa.Table) -> list[tuple[str, str, list[str]]]:
 def without_keys(table: sa.Table, name: str, **options: Any) -> sa.Table:
     """Return a table of another name with the same columns, and no keys."""
     columns = (
-        sa.Column(column.name, column.type, nullable=column.nullable, autoincrement=False)
+        sa.Column(
+            column.name,
+            column.type,
+            nullable=column.nullable,
+            autoincrement=False,
+            server_default=getattr(column.server_default, "arg", None),
+        )
         for column in table.columns
     )
     return sa.Table(name, sa.MetaData(), *columns, **options)
