@@ -160,8 +160,6 @@ class Postgresql(Server):
     """Whether a pooler (pgbouncer) may give each transaction another session of the server."""
     unreplicated_commits = 0
     """How many commits were answered that no standby may have."""
-    has_citus = False
-    """Whether the database may be spread over the nodes of a Citus cluster."""
     compound_statements = True
     lanes_in_blocks = True
     checks_encoding = True
@@ -301,12 +299,12 @@ class Postgresql(Server):
         encoding, catalog = connection.exec_driver_sql(
             f"SELECT current_setting('server_encoding'), {CATALOG}"
         ).one()
-        self.has_citus = catalog is not None
+        self.may_spread = catalog is not None
         if encoding != "UTF8":
             raise NotAStore(
                 f"the database has the encoding {encoding}: create it with ENCODING 'UTF8'"
             )
-        if self.has_citus and is_spread(connection):
+        if self.may_spread and is_spread(connection):
             self.commits_by_lane = True
 
     def weak_durability(self, connection: Connection) -> tuple[str, str] | None:
@@ -323,7 +321,7 @@ class Postgresql(Server):
 
     def misplaced(self, connection: Connection) -> Iterator[str]:
         """Report what is wrong with where the tables are; nothing is asked of a plain server."""
-        if self.has_citus:
+        if self.may_spread:
             yield from problems(asked_on(connection))
 
     def damage(self, run: Callable[[str], list[Any]]) -> Iterator[str]:

@@ -128,8 +128,8 @@ def _by_lane(values: Mapping[int, int]) -> str:
 
 def all_heads(backend: Backend, lanes: int) -> str:
     """Return the statement for the last positions of so many lanes."""
-    if not backend.lanes_in_blocks or backend.commits_by_lane:
-        return EVERY_COUNTER  # of all nodes, where lanes live on several
+    if not backend.lanes_in_blocks or backend.may_spread:
+        return EVERY_COUNTER  # of all nodes, which Citus takes no other statement for
     return (
         "SELECT number, (SELECT position FROM toolledger_lanes WHERE lane = number "
         f"ORDER BY block DESC LIMIT 1) FROM generate_series(0, {lanes - 1}) AS number"

@@ -112,7 +112,7 @@ class _Run:
         if self.is_postgresql:
             self._copy_at_once()
             return
-        tried_briefly(self.connection, self._copy_with_lanes)
+        tried_briefly(self.connection, self._copy_with_lanes, locks=self._locked())
         for table in self.tables:
             self.connection.exec_driver_sql(f"DROP TABLE {table.old}")
 

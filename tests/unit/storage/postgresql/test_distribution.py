@@ -102,9 +102,10 @@ def test_a_log_is_distributed_and_brought_back(citus: Citus, url: str) -> None:
 
         assert distribute(url, progress=once(change))
         assert list(store.verify()) == []
-        store.conversation("chat-0").append(message("after"))
-        expected["chat-0"] += 1
-    assert expected["new"] == 7
+        for name in ("chat-0", "new") * 3:
+            store.conversation(name).append(message("after"))
+            expected[name] += 1
+    assert expected["new"] == 10
     expected["chat-1"] += 1
     assert placed(citus, url) == ALL
     assert left_over(citus, url) == []
@@ -133,6 +134,7 @@ def once(change: Callable[[], object]) -> Callable[[int, int], object]:
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*a move of the tables was broken off")
 def test_a_move_that_is_killed_is_made_by_the_next_one(citus: Citus, url: str) -> None:
     """Whichever change was next: the log is whole and in use; the next run begins anew."""
     expected = dict.fromkeys(CONVERSATIONS, EVENTS)
@@ -143,7 +145,7 @@ def test_a_move_that_is_killed_is_made_by_the_next_one(citus: Citus, url: str) -
         with EventStore.open(url) as store:
             store.conversation("chat-1").append(message("more"))
             expected["chat-1"] += 1
-            assert list(store.verify()) in ([], [BROKEN_OFF])
+            assert {each.problem for each in store.verify()} <= {BROKEN_OFF}
     assert after > 200  # there were so many changes
     assert placed(citus, url) == ALL
     assert left_over(citus, url) == []
