@@ -340,7 +340,7 @@ def test_a_file_of_an_older_version_may_be_refused(path: Path) -> None:
     """`upgrade=False` leaves it as it is, and names both revisions and the command."""
     shutil.copyfile(GOLDEN, path)
     before, url = path.read_bytes(), f"sqlite:///{path}"
-    words = r"is at revision 0001; this version of toolledger needs 0003: run `toolledger migrate`"
+    words = r"is at revision 0001; this version of toolledger needs 0004: run `toolledger migrate`"
     with pytest.raises(SchemaTooOld, match=words):
         EventStore.open(url, upgrade=False)
     assert path.read_bytes() == before
