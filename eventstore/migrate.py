@@ -11,7 +11,7 @@ from eventstore.storage.migrations import (
     check,
     downgrade,
     events,
-    is_broken_off,
+    is_under_way,
     revision,
     upgrade,
 )
@@ -37,7 +37,7 @@ class SchemaState(msgspec.Struct, frozen=True):
     events: int
     """How many events there are."""
     is_broken_off: bool
-    """Whether a migration runs, or was broken off."""
+    """Whether a migration, or a move of the tables, runs or was broken off."""
     steps: tuple[str, ...]
     """What each step of the upgrade does, in order; empty where nothing is to be done."""
 
@@ -59,7 +59,7 @@ def inspect(url: str) -> SchemaState:
 
     backend = backend_for(url)
     found, count, broken_off = read_schema(
-        backend, lambda each: (revision(each), events(each), is_broken_off(each))
+        backend, lambda each: (revision(each), events(each), is_under_way(each))
     )
     with translated(backend):
         check(found)

@@ -145,6 +145,13 @@ def is_broken_off(connection: Connection) -> bool:
     return inspect(connection).has_table(UNDER_WAY)
 
 
+def is_under_way(connection: Connection) -> bool:
+    """Return whether a migration, or a move of the tables, runs or was broken off."""
+    from sqlalchemy import inspect  # when a migration is asked for
+
+    return is_broken_off(connection) or inspect(connection).has_table(REBUILDING)
+
+
 def upgrade(
     connection: Connection,
     to: str = "head",

@@ -143,7 +143,9 @@ def _check(url: str, *, as_json: bool) -> None:
         say(f"the schema is at revision {state.revision}: nothing to do")
     else:
         begun = "; a migration runs, or was broken off" if state.is_broken_off else ""
-        at = f"the schema is at revision {state.revision or 'none'} and {state.latest} is needed"
+        at = f"the schema is at revision {state.revision or 'none'}"
+        if state.steps:
+            at = f"{at} and {state.latest} is needed"
         say(f"{at}, with {plural(state.events, 'event')}{begun}: run `toolledger migrate`")
         for step in state.steps:
             say(f"  {step}")

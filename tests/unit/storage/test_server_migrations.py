@@ -370,7 +370,7 @@ def test_what_is_in_the_way_of_an_upgrade_is_named(
     locks = (table, "toolledger_store") if is_postgresql else (table,)
     with server.connected(url) as sitting, migrating(url) as connection:
         sitting.exec_driver_sql("BEGIN")
-        sitting.exec_driver_sql(f"SELECT * FROM {table}").fetchall()
+        sitting.exec_driver_sql(f"SELECT * FROM {table}").fetchall()  # noqa: S608 - our own name
         holder = sitting.exec_driver_sql(f"SELECT {asked}").scalar()
         alter = partial(connection.exec_driver_sql, f"ALTER TABLE {table} {change}")
         words = rf"{table} is in use: .*held by the sessions .*\b{holder}\b.*end the long"
