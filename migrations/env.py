@@ -18,6 +18,7 @@ from sqlalchemy import Connection, create_engine
 from eventstore.storage.brief_locks import prepare_changes
 from eventstore.storage.factory import backend_for
 from eventstore.storage.migrations import UNDER_WAY
+from eventstore.storage.sql.distribution import at_the_coordinator
 from eventstore.storage.sql.schema import metadata_of
 
 VERSION_TABLE = "toolledger_version"
@@ -40,7 +41,11 @@ def run(connection: Connection) -> None:
         include_name=include_name,
         transactional_ddl=False,
     )
-    context.run_migrations()
+    if connection.dialect.name == "postgresql":
+        with at_the_coordinator(connection):
+            context.run_migrations()
+    else:
+        context.run_migrations()
     if in_steps:
         connection.exec_driver_sql(f"DROP TABLE {UNDER_WAY}")
 

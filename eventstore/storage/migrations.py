@@ -168,12 +168,7 @@ def upgrade(
     if found in REVISIONS[1:]:  # its downgrade may be what was broken off
         before = REVISIONS[REVISIONS.index(found) - 1]
         connection.exec_driver_sql(f"UPDATE {VERSION_TABLE} SET version_num = '{before}'")
-    _at_the_right_node(connection)
     command.upgrade(_config(connection, progress, lanes), to)
-    if connection.dialect.name == "postgresql":
-        from eventstore.storage.sql.distribution import complete
-
-        complete(connection)
 
 
 def downgrade(connection: Connection, to: str, progress: Progress | None = None) -> None:
@@ -182,16 +177,7 @@ def downgrade(connection: Connection, to: str, progress: Progress | None = None)
 
     if is_broken_off(connection):
         upgrade(connection, progress=progress)
-    _at_the_right_node(connection)
     command.downgrade(_config(connection, progress), to)
-
-
-def _at_the_right_node(connection: Connection) -> None:
-    """Refuse to change the schema at a worker of a cluster."""
-    if connection.dialect.name == "postgresql":
-        from eventstore.storage.sql.placement import asked_on, check_coordinator
-
-        check_coordinator(asked_on(connection))
 
 
 def _config(connection: Connection, progress: Progress | None, lanes: int | None = None) -> Config:

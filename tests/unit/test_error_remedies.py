@@ -39,7 +39,7 @@ WITH_WORDS_OF_THE_CALLER = {
 STEPS = (
     "append|answer|approve|begin|call|check|close|complete|continue|copy|create|end|fail|free|give|go|"
     "import|install|look|make|"
-    "mend|name|open|pass|pip|put|raise|read|repeat|request|restore|roll|run|save|seal|see|start|stop|"
+    "mend|name|open|pass|pip|put|raise|read|repeat|request|restore|roll|run|save|seal|see|set|start|stop|"
     "take|try|unpack|upgrade|use|verify|wait|write"
 )
 REMEDY = re.compile(

@@ -155,6 +155,7 @@ class Mysql(Server):
     """What MariaDB and MySQL do in their own way."""
 
     begin = "BEGIN"
+    dialect_names = frozenset({"mysql", "mariadb"})
     time_query = "SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))"
     drivername = "mysql+pymysql"
     extra = "mysql"
@@ -268,8 +269,9 @@ class Mysql(Server):
         self.visible_before_durable = not logs
         if logs and log_format == "STATEMENT":
             raise StorageError(
-                f"{self.address}: the binary log is on, and binlog_format is STATEMENT, which "
-                f"takes no write under READ COMMITTED; {_SET_FORMAT}"
+                f"{self.address}: the binary log takes no write under READ COMMITTED, as "
+                "binlog_format is STATEMENT; nothing was written: set it to MIXED or ROW, in the "
+                "server's file of options, too"
             )
         in_cluster = is_galera(*of_cluster) if mariadb else of_cluster == ["ON"]
         if in_cluster and self.routing.cluster is None:
@@ -296,11 +298,6 @@ class Mysql(Server):
                     f"an event of {len(draft.payload):,} bytes is sent as {size:,}, and the server "
                     f"takes {self.max_statement_bytes:,}: {_MEANINGS[1153][1]}"
                 )
-
-    @property
-    def dialect_names(self) -> frozenset[str]:
-        """SQLAlchemy's names for MariaDB and MySQL."""
-        return frozenset({"mysql", "mariadb"})
 
     def storage(self, tenant: str) -> SqlStorage:
         """Return a storage; its readers wait for the disk where InnoDB does not."""

@@ -152,6 +152,7 @@ class Postgresql(Server):
     """What PostgreSQL does in its own way."""
 
     begin = "BEGIN ISOLATION LEVEL READ COMMITTED"
+    dialect_names = frozenset({"postgresql"})
     time_query = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
     drivername = "postgresql+psycopg"
     extra = "postgresql"
@@ -374,10 +375,6 @@ class Postgresql(Server):
         deadline = time.monotonic() + self.busy_timeout + GRACE_SECONDS
         return CancelledAt(cast("Any", cursor).connection, deadline)
 
-    def is_tried_again(self, error: BaseException) -> bool:
-        """Look for a standby's cancel, too: the next look reads what the standby then has."""
-        return _is_cancelled_by_standby(error) or super().is_tried_again(error)
-
     def error_for(self, error: BaseException) -> tuple[type[StorageError], str]:
         """Look the SQLSTATE up; an error without one is the connection's."""
         state = _state(error)
@@ -413,7 +410,7 @@ class Postgresql(Server):
         return fatal or state.startswith(("08", "57P0", "25P03", "53300"))
 
     def is_transient(self, error: BaseException) -> bool:
-        """Return whether it is a serialization failure or a deadlock."""
+        """Return whether it is a serialization failure, a deadlock, or a standby's cancel."""
         return getattr(error, "sqlstate", None) in ("40001", "40P01")
 
 

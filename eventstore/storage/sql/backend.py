@@ -82,6 +82,9 @@ class Backend(ABC):
     lanes_in_blocks: ClassVar[bool] = False
     """Whether a lane's counter has a block in its key, as PostgreSQL's; see `counter_clauses`."""
 
+    dialect_names: ClassVar[frozenset[str]] = frozenset()
+    """SQLAlchemy's names for the databases whose connections a host application may pass."""
+
     erasing: ClassVar[str | None] = None
     """What has a connection overwrite what it deletes, before a redaction."""
 
@@ -242,10 +245,6 @@ class Backend(ABC):
         """Return whether the connection is gone, or out of step with its server."""
         return False
 
-    def is_tried_again(self, error: BaseException) -> bool:
-        """Return whether what changes nothing, and failed so, is repeated for `busy_timeout`."""
-        return self.is_connection_lost(error) or self.is_transient(error)
-
     def is_commit_in_doubt(self, error: BaseException) -> bool:
         """Return whether a COMMIT that failed with this error may be found stored later."""
         return False
@@ -260,11 +259,6 @@ class Backend(ABC):
 
     # the connection of a host application
 
-    @property
-    def dialect_names(self) -> frozenset[str]:
-        """SQLAlchemy's names for databases of this kind."""
-        return frozenset({self.url.get_backend_name()})
-
     def check_host_driver(self, connection: Connection) -> None:
         """Refuse a connection of a driver that must not be used beside the store's own.
 
@@ -272,14 +266,14 @@ class Backend(ABC):
             ValueError: It is one.
         """
 
-    def is_autocommit(self, connection: Connection) -> bool:
-        """Return whether the connection has no transaction that events could be part of."""
+    def begin_within(self, connection: Connection) -> bool:
+        """Return whether a host's connection is in a transaction that events can be part of.
+
+        It is begun where the driver has not yet, unless the connection is in autocommit mode.
+        """
         within = connection.connection
         ask = getattr(within.driver_connection, "get_autocommit", None)  # of MySQL's drivers
-        return bool(ask() if ask else getattr(within.dbapi_connection, "autocommit", None) is True)
-
-    def begin_within(self, connection: Connection) -> None:
-        """Begin the transaction of a host's connection where its driver has not yet."""
+        return not (ask() if ask else getattr(within.dbapi_connection, "autocommit", None) is True)
 
     def host_error(self, error: Exception) -> BaseException:
         """Return the library's error for one of a host's driver, or the same error."""

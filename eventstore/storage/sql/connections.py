@@ -291,7 +291,8 @@ class Connections:
 def reconnecting(backend: Backend, attempt: Callable[[], Result]) -> Result:
     """Return what an attempt gives; repeat it for `busy_timeout` while no server takes it.
 
-    It is repeated, too, where the server gave it up for others; see `Backend.is_tried_again`.
+    It is repeated, too, where the server gave it up for others: in a deadlock, or on a standby that
+    it kept from replaying.
     """
     began, delays = time.monotonic(), None
     while True:
@@ -299,7 +300,8 @@ def reconnecting(backend: Backend, attempt: Callable[[], Result]) -> Result:
             return attempt()
         except Exception as error:
             delays = delays or backoff_delays(began + backend.busy_timeout)
-            delay = next(delays, None) if backend.is_tried_again(error) else None
+            passes = backend.is_connection_lost(error) or backend.is_transient(error)
+            delay = next(delays, None) if passes else None
             if delay is None:
                 raise
             time.sleep(delay)

@@ -7,7 +7,8 @@ way back writers wait and readers go on: tables that are distributed have no tri
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -106,7 +107,19 @@ def undistribute(connection: Connection, progress: Progress | None) -> bool:
     return bool(found)
 
 
-def complete(connection: Connection) -> None:
+@contextmanager
+def at_the_coordinator(connection: Connection) -> Generator[None]:
+    """Let the schema of a PostgreSQL database be changed, also where it is distributed.
+
+    Raises:
+        StorageError: the connection is to a worker of a cluster.
+    """
+    check_coordinator(asked_on(connection))
+    yield
+    _complete(connection)
+
+
+def _complete(connection: Connection) -> None:
     """Distribute the tables that an upgrade has made beside a log that is distributed."""
     ask = asked_on(connection)
     if not has_citus(ask):

@@ -323,12 +323,11 @@ class ConnectionStorage:
         connection = self._connection
         if not connection.in_transaction():
             connection.begin()
-        if self._backend.is_autocommit(connection):
+        if not self._backend.begin_within(connection):
             raise ValueError(
                 "the connection is in autocommit mode, so it has no transaction: pass one with "
                 "another isolation level"
             )
-        self._backend.begin_within(connection)
 
     def _check_driver(self) -> None:
         """Refuse a connection to another kind of database, or one that its backend refuses."""

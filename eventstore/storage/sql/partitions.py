@@ -59,8 +59,8 @@ def partition(connection: Connection, count: int, progress: Progress | None = No
     ask = asked_on(connection)
     if connection.dialect.name == "postgresql" and has_citus(ask) and placements(ask):
         raise StorageError(
-            "the tables are distributed, so each shard has some of the lanes; nothing was changed: "
-            "partitions are for one server"
+            "the tables are distributed, and partitions are for one server; nothing was changed: "
+            "run `toolledger migrate --undistribute` first"
         )
     lanes = int(connection.exec_driver_sql("SELECT count(*) FROM toolledger_lanes").scalar_one())
     if not 1 <= count <= lanes:

@@ -248,48 +248,20 @@ class Server(Backend):
         try:
             with engine.connect() as connection:
                 self.check_server(connection)
-                self._check_settings(connection)
-                if self._is_current(connection):
+                _check_settings(self, connection)
+                if _is_current(connection):
                     return
-                self._refuse_old(connection)
+                _refuse_old(self, connection)
                 with self.schema_lock(connection):
                     self.drop_partial_schema(connection)
                     found = migrations.revision(connection)
                     if found is None and not new:
                         raise NotAStore(f"{self.address} holds no store: name another database")
-                    self._refuse_old(connection)  # another process may have made it meanwhile
+                    _refuse_old(self, connection)  # another process may have made it meanwhile
                     if migrations.check(found) or migrations.is_broken_off(connection):
                         migrations.upgrade(connection)  # no other process did meanwhile
         finally:
             engine.dispose()
-
-    def _refuse_old(self, connection: Connection) -> None:
-        if not self.upgrades:
-            with suppress(NotAStore):  # another process is about to make it, or a part is left
-                found = migrations.revision(connection)
-                migrations.refuse_old(found, broken_off=migrations.is_broken_off(connection))
-
-    def _check_settings(self, connection: Connection) -> None:
-        """Warn of a server that does not keep what "full" promises, and of tables out of place."""
-        weak = None if self.durability == "normal" else self.weak_durability(connection)
-        if weak is not None:
-            setting, right = weak
-            warnings.warn(
-                f"{self.address}: {setting}: what was appended last may be lost when the server's "
-                f"machine goes down; set it to {right}, or open with durability='normal'",
-                RuntimeWarning,
-                stacklevel=2,
-            )
-        for problem in self.misplaced(connection):
-            warnings.warn(f"{self.address}: {problem}", RuntimeWarning, stacklevel=2)
-
-    def _is_current(self, connection: Connection) -> bool:
-        try:
-            found = migrations.revision(connection)
-        except NotAStore:  # or another process is about to make it
-            return False
-        current = found is not None and not migrations.check(found)
-        return current and not migrations.is_broken_off(connection)
 
     # errors
 
@@ -328,3 +300,34 @@ class Server(Backend):
 
 def _checked_in(_: object, record: ConnectionPoolEntry) -> None:
     record.info["since"] = time.monotonic()
+
+
+def _refuse_old(server: Server, connection: Connection) -> None:
+    if not server.upgrades:
+        with suppress(NotAStore):  # another process is about to make it, or a part is left
+            found = migrations.revision(connection)
+            migrations.refuse_old(found, broken_off=migrations.is_broken_off(connection))
+
+
+def _check_settings(server: Server, connection: Connection) -> None:
+    """Warn of a server that does not keep what "full" promises, and of tables out of place."""
+    weak = None if server.durability == "normal" else server.weak_durability(connection)
+    if weak is not None:
+        setting, right = weak
+        warnings.warn(
+            f"{server.address}: {setting}: what was appended last may be lost when the server's "
+            f"machine goes down; set it to {right}, or open with durability='normal'",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+    for problem in server.misplaced(connection):
+        warnings.warn(f"{server.address}: {problem}", RuntimeWarning, stacklevel=2)
+
+
+def _is_current(connection: Connection) -> bool:
+    try:
+        found = migrations.revision(connection)
+    except NotAStore:  # or another process is about to make it
+        return False
+    current = found is not None and not migrations.check(found)
+    return current and not migrations.is_broken_off(connection)

@@ -92,6 +92,7 @@ class Sqlite(Backend):
     erasing = "PRAGMA secure_delete = ON"
     null = ""  # Python's driver takes 0.3 µs to bind None: it asks its adapters
     row_locks = False
+    dialect_names = frozenset({"sqlite"})
     position_is_rowid = True
     retry_advice = "roll the transaction back, and begin it with BEGIN IMMEDIATE"
 
@@ -410,18 +411,16 @@ class Sqlite(Backend):
         """Return whether the disk failed: whole frames may stand in the WAL, and are recovered."""
         return "disk i/o error" in str(error).lower()
 
-    def is_autocommit(self, connection: Connection) -> bool:
-        """Return whether the connection has no transaction that events could be part of."""
+    def begin_within(self, connection: Connection) -> bool:
+        """Begin: Python's driver does not before a savepoint, which would then be the whole."""
         given: Any = connection.connection.driver_connection
         within = connection.connection.dbapi_connection
         never_begins = not given.in_transaction and given.isolation_level is None
-        return never_begins or getattr(within, "autocommit", None) is True
-
-    def begin_within(self, connection: Connection) -> None:
-        """Begin: Python's driver does not before a savepoint, which would then be the whole."""
-        given: Any = connection.connection.driver_connection
+        if never_begins or getattr(within, "autocommit", None) is True:
+            return False
         if not given.in_transaction:
             connection.exec_driver_sql(self.begin)
+        return True
 
 
 def _parts(log: Log) -> Parts:

@@ -8,6 +8,7 @@ import re
 import sqlite3
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from functools import partial
@@ -34,7 +35,7 @@ from eventstore.errors import (
 from eventstore.storage import migrations as migrate
 from eventstore.storage.factory import backend_for, open_storage
 from eventstore.storage.interface import Append, Appended, AppendOutcome
-from eventstore.storage.sql import connections as sql_connections
+from eventstore.storage.sql import forks
 from eventstore.storage.sql.storage import SqlStorage
 from eventstore.storage.sqlite import driver as sqlite
 from eventstore.storage.sqlite import files
@@ -330,16 +331,16 @@ def test_no_connection_is_open_during_a_fork(storage: SqlStorage) -> None:
     """No thread can open one either; the parent continues after the fork."""
     append(storage, "chat", message("a"))
     assert len(list(storage.conversation("chat"))) == 1
-    sql_connections._before_fork()
+    forks._before_fork()
     doors = partial(storage.connections.open_lock.acquire, blocking=False)
     locks = partial(storage.connections.lock.acquire, blocking=False)
     assert (
-        run_concurrently(doors, locks, partial(sql_connections._registry.acquire, blocking=False))
+        run_concurrently(doors, locks, partial(forks._registry.acquire, blocking=False))
         == [False] * 3
     )
     assert storage.connections.writer_connection is None
     assert storage.connections.engine.pool.checkedin() == 0  # type: ignore[attr-defined]
-    sql_connections._after_fork_in_parent()
+    forks._after_fork_in_parent()
     assert append(storage, "chat", message("b"), version=1).version == 2
 
 
@@ -347,10 +348,10 @@ def test_a_reader_that_never_ends_does_not_keep_others_from_forking(
     storage: SqlStorage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The reader keeps its connection."""
-    monkeypatch.setattr(sql_connections.time, "sleep", lambda _: None)
+    monkeypatch.setattr(time, "sleep", lambda _: None)
     with storage.connections.cursor() as cursor:
-        sql_connections._before_fork()
-        sql_connections._after_fork_in_parent()
+        forks._before_fork()
+        forks._after_fork_in_parent()
         assert cursor.execute("SELECT 1").fetchone() == (1,)
         left = cursor.connection
     left.close()
@@ -371,8 +372,8 @@ def test_a_child_begins_with_nothing_of_its_parents(
     append(storage, "chat", message("a"))
     closed.close()
     before = handles(storage)
-    sql_connections._before_fork()
-    sql_connections._after_fork_in_child()
+    forks._before_fork()
+    forks._after_fork_in_child()
     assert not set(before) & set(handles(storage))
     assert storage.log.written.ends == {}
     assert append(storage, "chat", message("b"), version=1).version == 2
