@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import warnings
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -21,7 +21,7 @@ from eventstore.storage.brief_locks import (
 from eventstore.storage.migrations import REBUILDING
 from eventstore.storage.sql.rebuilding import notes
 from eventstore.storage.sql.rebuilding.rights import rights
-from eventstore.storage.sql.rebuilding.table import Span, TableAnew, keys
+from eventstore.storage.sql.rebuilding.table import Span, TableAnew, keys, lanes_behind
 
 if TYPE_CHECKING:
     from eventstore.storage.migrations import Progress
@@ -208,15 +208,19 @@ class _Run:
 
     # copying
 
-    def _copy_rest(self, table: TableAnew, source: str, target: str, batch: Batch) -> int:
+    def _copy_rest(
+        self, table: TableAnew, source: str, target: str, batch: Batch, *, caught_up: bool = False
+    ) -> int:
         """Copy the rows behind those that are copied already, and return how many these are."""
         copied, rows = 0, BATCH_ROWS
 
         def copy() -> int:
             ends = dict(self.ends[table.name])
+            # Before all are copied, none is looked at again: the new table may have no keys yet.
+            lanes = [lane for lane in self.lanes if caught_up or lane >= max(ends, default=0)]
             rows = 0
             with batch():
-                for lane in _lanes_behind(self.own, source, table, self.lanes, ends):
+                for lane in lanes_behind(self.own, source, table, lanes, ends):
                     while rows < BATCH_ROWS:
                         found = _next(self.own, source, table, lane, ends.get(lane))
                         if found is None:
@@ -267,7 +271,9 @@ class _Run:
                     notes.forget(self.own, table, some)
             return len(some)
 
-        copied = self._copy_rest(table, source, target, batch) if table.grows else 0
+        copied = 0
+        if table.grows:
+            copied = self._copy_rest(table, source, target, batch, caught_up=True)
         found = FEW_ROWS
         while found == FEW_ROWS:
             found = _repeated(copy)
@@ -382,24 +388,6 @@ def _repeated(batch: Callable[[], int]) -> int:
             if not is_not_now(error):
                 raise
     return batch()
-
-
-def _lanes_behind(
-    connection: sa.Connection,
-    source: str,
-    table: TableAnew,
-    lanes: Sequence[int],
-    ends: Mapping[int, Any],
-) -> list[int]:
-    """Return the lanes with rows that are not copied."""
-    values = {f"after{lane}": end for lane, end in ends.items()}
-    asked = (
-        f"(SELECT {lane} AS lane FROM {source} WHERE lane = {lane} "
-        + (f"AND {table.order} > :after{lane} " if lane in ends else "")
-        + "LIMIT 1)"
-        for lane in lanes
-    )
-    return sorted(connection.execute(sa.text(" UNION ALL ".join(asked)), values).scalars())
 
 
 def _next(
