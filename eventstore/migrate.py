@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
-
 import msgspec
 
 from eventstore.storage.migrations import (
@@ -15,13 +11,10 @@ from eventstore.storage.migrations import (
     check,
     downgrade,
     events,
-    is_broken_off,
+    is_under_way,
     revision,
     upgrade,
 )
-
-if TYPE_CHECKING:
-    from sqlalchemy import Connection
 
 __all__ = [
     "REVISIONS",
@@ -44,7 +37,7 @@ class SchemaState(msgspec.Struct, frozen=True):
     events: int
     """How many events there are."""
     is_broken_off: bool
-    """Whether a migration runs, or was broken off."""
+    """Whether a migration, or a move of the tables, runs or was broken off."""
     steps: tuple[str, ...]
     """What each step of the upgrade does, in order; empty where nothing is to be done."""
 
@@ -66,7 +59,7 @@ def inspect(url: str) -> SchemaState:
 
     backend = backend_for(url)
     found, count, broken_off = read_schema(
-        backend, lambda each: (revision(each), events(each), is_broken_off(each))
+        backend, lambda each: (revision(each), events(each), is_under_way(each))
     )
     with translated(backend):
         check(found)
@@ -149,41 +142,33 @@ def distribute(url: str, shards: int | None = None, progress: Progress | None = 
         StorageError: the tables are partitioned, or the URL names a worker.
         StoreBusy: long transactions were in the way; the tables are left as they were.
     """
-    from eventstore.storage.sql.distribution import distribute as spread  # loads SQLAlchemy
+    from eventstore.storage.factory import migrating  # loads SQLAlchemy
+    from eventstore.storage.sql.distribution import distribute as spread
+    from eventstore.storage.sql.distribution import prepare
 
     move(url)
-    with _beside_migrations(url) as connection:
-        return spread(connection, shards, progress or _unheard)
+    with migrating(url) as connection:
+        needed = prepare(connection, shards)
+    if needed:
+        with migrating(url) as connection:
+            spread(connection, shards, progress)
+    return needed
 
 
-def undistribute(url: str) -> bool:
+def undistribute(url: str, progress: Progress | None = None) -> bool:
     """Bring a log that is distributed back to the coordinator; return whether it was anywhere else.
 
-    Writers wait meanwhile, and then continue; readers do not wait.
+    Writers wait meanwhile, and then continue; readers do not wait. `progress` is called as for
+    `distribute`.
 
     Raises:
         ValueError: it is no PostgreSQL with Citus.
         StorageError: the URL names a worker.
         StoreBusy: long transactions were in the way; the tables are left as they were.
     """
-    from eventstore.storage.sql.distribution import undistribute as gather  # loads SQLAlchemy
+    from eventstore.storage.factory import migrating  # loads SQLAlchemy
+    from eventstore.storage.sql.distribution import undistribute as gather
 
     move(url)
-    with _beside_migrations(url) as connection:
-        return gather(connection)
-
-
-@contextmanager
-def _beside_migrations(url: str) -> Generator[Connection]:
-    """Give an autocommit connection, while another one keeps other processes from migrating."""
-    from eventstore.storage.factory import migrating  # loads SQLAlchemy
-
-    with migrating(url) as guard:
-        if guard.dialect.name == "postgresql":
-            guard.exec_driver_sql("SET LOCAL idle_in_transaction_session_timeout = 0")
-        with guard.engine.connect() as connection:
-            yield connection
-
-
-def _unheard(done: int, total: int) -> None:
-    """Take no notice of the progress."""
+    with migrating(url) as connection:
+        return gather(connection, progress)

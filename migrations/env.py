@@ -15,7 +15,7 @@ import os
 from alembic import context
 from sqlalchemy import Connection, create_engine
 
-from eventstore.storage.brief_locks import lift_time_limits
+from eventstore.storage.brief_locks import prepare_changes
 from eventstore.storage.factory import backend_for
 from eventstore.storage.migrations import UNDER_WAY
 from eventstore.storage.sql.distribution import at_the_coordinator
@@ -68,7 +68,7 @@ def main() -> None:
     if is_server:
         engine = engine.execution_options(isolation_level="READ COMMITTED")
     with engine.begin() as connection:
-        lift_time_limits(connection)
+        prepare_changes(connection)
         run(connection)
 
 

@@ -29,13 +29,16 @@ _NOT_NOW = frozenset({"55P03", "40P01", 1205, 1213})
 _EVENTS = ("toolledger_events",)
 
 _HOLDERS = {
-    "postgresql": "SELECT pid FROM pg_locks JOIN pg_stat_activity USING (pid) "
-    "WHERE relation IN (SELECT to_regclass(name) FROM unnest(ARRAY{names}) name) "
-    "AND granted AND pid <> pg_backend_pid() GROUP BY pid ORDER BY min(xact_start) LIMIT 9",
-    "mysql": "SELECT trx_mysql_thread_id FROM information_schema.innodb_trx "
+    "postgresql": "SELECT pid, min(name) FROM pg_locks "
+    "JOIN unnest(ARRAY{names}) name ON relation = to_regclass(name) "
+    "JOIN pg_stat_activity USING (pid) WHERE granted AND pid <> pg_backend_pid() "
+    "AND COALESCE(xact_start < clock_timestamp() - interval '{waited} s', true) "
+    "GROUP BY pid ORDER BY min(xact_start) LIMIT 9",
+    "mysql": "SELECT trx_mysql_thread_id, NULL FROM information_schema.innodb_trx "
     "WHERE trx_mysql_thread_id NOT IN (0, CONNECTION_ID()) ORDER BY trx_started LIMIT 9",
 }
-"""Asks for the sessions that may hold the lock, those that began first before the others."""
+"""Asks for the sessions that may hold the lock, those that began first before the others, each with
+the name of a table that it has locked, where the server says so."""
 
 
 def tried_briefly(
@@ -58,9 +61,12 @@ def tried_briefly(
             return
         if left:
             time.sleep(PAUSE_SECONDS)
+    holders = _in_the_way(connection, locks)
+    used = list(dict.fromkeys(name for _, name in holders if name)) or locks
+    held = f" (held by the sessions {', '.join(pid for pid, _ in holders)})" if holders else ""
     raise StoreBusy(
-        f"the events are in use: {tries} times their lock was not to be had within "
-        f"{WAIT_SECONDS} s{_in_the_way(connection, locks)}; nothing was changed: end the long "
+        f"{' and '.join(used)} {'is' if len(used) == 1 else 'are'} in use: {tries} times the lock "
+        f"was not to be had within {WAIT_SECONDS} s{held}; nothing was changed: end the long "
         "transactions, or try again when they are over"
     )
 
@@ -72,17 +78,21 @@ def is_not_now(error: DBAPIError) -> bool:
     return not _NOT_NOW.isdisjoint(codes)
 
 
-def lift_time_limits(connection: Connection) -> None:
+def prepare_changes(connection: Connection) -> None:
     """Let no limit of the database, or of its user, end the changes of the schema that follow.
 
-    On PostgreSQL this holds for the transaction, on MariaDB and MySQL for the session.
+    On PostgreSQL this holds for the transaction, on MariaDB and MySQL for the session. On Citus the
+    nodes wait for locks no longer than the coordinator, and shards change in turn: some statements
+    are refused after others that were run in all shards at once.
     """
     run = connection.exec_driver_sql
     if connection.dialect.name == "postgresql":
-        run("SET LOCAL statement_timeout = 0")
         run(
-            "SELECT set_config(name, '0', true) FROM pg_settings "
-            "WHERE name = 'transaction_timeout'"  # from version 17 on
+            "SELECT set_config('statement_timeout', '0', true), "
+            "set_config('citus.multi_shard_modify_mode', 'sequential', true), "
+            "set_config('citus.propagate_set_commands', 'local', true), "
+            "(SELECT set_config(name, '0', true) FROM pg_settings "
+            "WHERE name = 'transaction_timeout')"  # from version 17 on
         ).fetchall()
     elif getattr(connection.dialect, "is_mariadb", False):
         run("SET SESSION max_statement_time = 0")
@@ -154,16 +164,16 @@ def _short_waits(connection: Connection, locks: int) -> Generator[None]:
         yield
 
 
-def _in_the_way(connection: Connection, locks: Sequence[str]) -> str:
-    """Return which sessions may hold the lock, where the server says so."""
+def _in_the_way(connection: Connection, locks: Sequence[str]) -> list[tuple[str, str | None]]:
+    """Return the sessions that may hold the lock, where the server says so, each with a table."""
     from sqlalchemy.exc import DBAPIError
 
     asked = _HOLDERS.get(connection.dialect.name.replace("mariadb", "mysql"))
     if asked is None:
-        return ""
+        return []
     try:
-        names = list(locks)
-        found = [str(pid) for (pid,) in connection.exec_driver_sql(asked.format(names=names))]
+        asked = asked.format(names=list(locks), waited=WAIT_SECONDS / len(locks))
+        found = connection.exec_driver_sql(asked).fetchall()
     except DBAPIError:  # the user has no right to see them
-        return ""
-    return f" (held by the sessions {', '.join(found)})" if found else ""
+        return []
+    return [(str(pid), name) for pid, name in found]

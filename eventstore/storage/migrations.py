@@ -37,6 +37,9 @@ CHANGED = (
 UNDER_WAY = "toolledger_migration"
 """The table that marks a database on which a migration runs, or was broken off."""
 
+REBUILDING = "toolledger_rebuild"
+"""The table with the token of a run that makes tables anew; it stays if that is killed."""
+
 REVISIONS = ("0001", "0002", "0003", "0004")
 """Every revision of the schema, oldest first; the last is the one this library writes."""
 
@@ -140,6 +143,13 @@ def is_broken_off(connection: Connection) -> bool:
     from sqlalchemy import inspect  # when a store opens
 
     return inspect(connection).has_table(UNDER_WAY)
+
+
+def is_under_way(connection: Connection) -> bool:
+    """Return whether a migration, or a move of the tables, runs or was broken off."""
+    from sqlalchemy import inspect  # when a migration is asked for
+
+    return is_broken_off(connection) or inspect(connection).has_table(REBUILDING)
 
 
 def upgrade(

@@ -233,8 +233,9 @@ def pages(connection: sa.Connection, lane: int) -> Iterator[Sequence[Any]]:
 def writers_locked(connection: sa.Connection) -> Generator[None]:
     """Keep processes that have the store open from writing meanwhile; they may read."""
     if connection.dialect.name == "postgresql":
-        locks = f"LOCK TABLE toolledger_lanes, {EVENTS} IN EXCLUSIVE MODE"
-        tried_briefly(connection, lambda: run(locks))
+        names = ("toolledger_lanes", EVENTS)
+        lock = f"LOCK TABLE {', '.join(names)} IN EXCLUSIVE MODE"
+        tried_briefly(connection, lambda: run(lock), locks=names)
     if connection.dialect.name in ("mysql", "mariadb"):
         with lanes_held(connection):
             yield

@@ -12,7 +12,7 @@ from sqlalchemy import event
 from sqlalchemy.engine import Engine
 from support import workers
 
-from eventstore.migrate import move, partition
+from eventstore.migrate import distribute, move, partition
 
 
 def killed(url: str, to: str | None, after: int) -> bool:
@@ -23,6 +23,11 @@ def killed(url: str, to: str | None, after: int) -> bool:
 def killed_at_partitions(url: str, count: int, after: int) -> bool:
     """Divide a store, or be killed before a change; return whether it came to that."""
     return _killed(partial(partition, url, count), after)
+
+
+def killed_at_distribution(url: str, after: int) -> bool:
+    """Distribute a store, or be killed before a change; return whether it came to that."""
+    return _killed(partial(distribute, url), after)
 
 
 def _killed(job: Callable[[], object], after: int) -> bool:

@@ -31,7 +31,7 @@ from eventstore.errors import (
     StoreReadOnly,
 )
 from eventstore.storage import migrations
-from eventstore.storage.brief_locks import lift_time_limits
+from eventstore.storage.brief_locks import prepare_changes
 from eventstore.storage.clusters import (
     FENCE,
     GALERA,
@@ -356,7 +356,7 @@ class Mysql(Server):
         wait = max(1, ceil(self.busy_timeout))
         if connection.exec_driver_sql(f"SELECT GET_LOCK({_LOCK}, {wait})").scalar() != 1:
             raise StoreBusy("another process changes the schema; nothing was changed, try again")
-        lift_time_limits(connection)
+        prepare_changes(connection)
         if self.routing.cluster is None:
             yield
         else:

@@ -24,7 +24,7 @@ from eventstore.errors import (
     StoreFull,
     StoreReadOnly,
 )
-from eventstore.storage.brief_locks import lift_time_limits
+from eventstore.storage.brief_locks import prepare_changes
 from eventstore.storage.migrations import CHANGED
 from eventstore.storage.postgresql.answers import CancelledAt, is_suspect, limit_waits
 from eventstore.storage.postgresql.binary_rows import insert_copies
@@ -161,8 +161,6 @@ class Postgresql(Server):
     """Whether a pooler (pgbouncer) may give each transaction another session of the server."""
     unreplicated_commits = 0
     """How many commits were answered that no standby may have."""
-    has_citus = False
-    """Whether the database may be spread over the nodes of a Citus cluster."""
     compound_statements = True
     lanes_in_blocks = True
     checks_encoding = True
@@ -303,12 +301,12 @@ class Postgresql(Server):
         encoding, catalog = connection.exec_driver_sql(
             f"SELECT current_setting('server_encoding'), {CATALOG}"
         ).one()
-        self.has_citus = catalog is not None
+        self.may_spread = catalog is not None
         if encoding != "UTF8":
             raise NotAStore(
                 f"the database has the encoding {encoding}: create it with ENCODING 'UTF8'"
             )
-        if self.has_citus and is_spread(connection):
+        if self.may_spread and is_spread(connection):
             self.commits_by_lane = True
 
     def weak_durability(self, connection: Connection) -> tuple[str, str] | None:
@@ -321,11 +319,11 @@ class Postgresql(Server):
         setting = connection.exec_driver_sql("SHOW synchronous_commit").scalar()
         if not self.pooled and setting not in ("on", "remote_apply"):
             return f"synchronous_commit is {setting}, and cannot be set", "on"
-        return weak_node(connection) if self.has_citus and self.commits_by_lane else None
+        return weak_node(connection) if self.commits_by_lane else None
 
     def misplaced(self, connection: Connection) -> Iterator[str]:
         """Report what is wrong with where the tables are; nothing is asked of a plain server."""
-        if self.has_citus:
+        if self.may_spread:
             yield from problems(asked_on(connection))
 
     def damage(self, run: Callable[[str], list[Any]]) -> Iterator[str]:
@@ -337,7 +335,7 @@ class Postgresql(Server):
         """Hold an advisory lock in one transaction; an error undoes all of it."""
         connection.exec_driver_sql(type(self).begin)
         connection.exec_driver_sql("SET LOCAL idle_in_transaction_session_timeout = '60s'")
-        lift_time_limits(connection)
+        prepare_changes(connection)
         try:
             connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({SCHEMA_LOCK})")
         except DBAPIError as error:

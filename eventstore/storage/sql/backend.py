@@ -69,6 +69,9 @@ class Backend(ABC):
     first write on, or refuse the later one of two that have changed the same row.
     """
 
+    may_spread: bool = False
+    """Whether the tables may be distributed over several nodes while a storage is open."""
+
     commits_by_lane: bool = False
     """Whether lanes live on several nodes, as found when it was opened.
 

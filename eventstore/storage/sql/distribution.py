@@ -1,17 +1,20 @@
-"""Distributing a log over the nodes of a Citus cluster by lane, and bringing it back to one server.
+"""Distributing a log over the nodes of a Citus cluster by lane, and bringing it back.
 
-The way there goes on beside readers and writers (see `staging`). On the way back writers wait and
-readers go on: tables that are distributed have no triggers.
+The way there goes on beside readers and writers, see `eventstore.storage.sql.rebuilding`. On the
+way back writers wait and readers go on: tables that are distributed have no triggers.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 from eventstore.errors import StorageError
+from eventstore.storage.brief_locks import tried_briefly
+from eventstore.storage.sql import schema
 from eventstore.storage.sql.partitions import partitions
 from eventstore.storage.sql.placement import (
     BY_LANE,
@@ -23,7 +26,7 @@ from eventstore.storage.sql.placement import (
     misplaced,
     placements,
 )
-from eventstore.storage.sql.staging import Staging, clear, transaction
+from eventstore.storage.sql.rebuilding import TableAnew, rebuild
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Table
@@ -35,12 +38,15 @@ MAX_SHARDS = 1024
 _HASHES = 2**32
 
 
-def distribute(connection: Connection, shards: int | None, progress: Progress) -> bool:
-    """Spread the tables over the nodes by lane; return whether anything was moved.
+def prepare(connection: Connection, shards: int | None) -> bool:
+    """Bring tables that are on wrong nodes back, and make reference tables; see `distribute`.
+
+    Returns whether there is anything to be distributed.
 
     Raises:
         ValueError: it is no cluster of Citus, or `shards` makes no sense.
         StorageError: the tables are partitioned, or this is not the coordinator.
+        StoreBusy: long transactions were in the way; the tables are left as they were.
     """
     _check(connection)
     lanes = _lanes(connection)
@@ -51,43 +57,53 @@ def distribute(connection: Connection, shards: int | None, progress: Progress) -
             "the tables are partitioned, which is for one server; nothing was changed: run "
             "`toolledger migrate --partitions 1` first"
         )
-    clear(connection)
     found = placements(asked_on(connection))
     wrong = misplaced(found)
-    if not wrong:
-        return False
-    _refer(connection, [name for name in EVERYWHERE if name in wrong])
     _bring_back(connection, [table for table in BY_LANE if table.name in {*wrong} & {*found}])
+    for name in EVERYWHERE:
+        if name in wrong:
+            _placed(connection, name, f"create_reference_table('{name}')")
+    return bool(wrong)
+
+
+def distribute(connection: Connection, shards: int | None, progress: Progress | None) -> None:
+    """Spread the tables that `prepare` has left over the nodes by lane, beside readers and writers.
+
+    Raises:
+        StoreBusy: long transactions were in the way; the tables are left as they were.
+    """
+    wrong = misplaced(placements(asked_on(connection)))
     tables = [table for table in BY_LANE if table.name in wrong]
-    beside = [table.name for table in BY_LANE if table.name not in wrong]
-    if tables:
-        count = shards or shard_count(_hashes(connection, lanes), _nodes(connection))
-        staging = Staging(connection, tables)
-        staging.create(_placing(connection, beside, count))
-        staging.note_changes()
-        staging.copy_beside(progress)
-        staging.copy_changes()
-        staging.switch()
-        clear(connection)
-        _look_at(connection, tables)
-    return True
+    if not tables:
+        return
+    beside = next((table.name for table in BY_LANE if table.name not in wrong), None)
+    count = shards or shard_count(_hashes(connection, _lanes(connection)), _nodes(connection))
+    first = f"shard_count := {count}, colocate_with := 'none'"
+    with_first = f"colocate_with := '{beside or tables[0].name + '_new'}'"
+    rebuild(
+        connection,
+        [
+            _Spread(each, with_first if beside or number else first)
+            for number, each in enumerate(tables)
+        ],
+        progress=progress,
+    )
 
 
-def undistribute(connection: Connection) -> bool:
+def undistribute(connection: Connection, progress: Progress | None) -> bool:
     """Bring all tables to the coordinator; return whether anything was moved.
 
     Raises:
         ValueError: it is no cluster of Citus.
         StorageError: this is not the coordinator.
+        StoreBusy: long transactions were in the way; the tables are left as they were.
     """
     _check(connection)
-    clear(connection)
     found = placements(asked_on(connection))
-    _bring_back(connection, [table for table in BY_LANE if table.name in found])
+    _bring_back(connection, [table for table in BY_LANE if table.name in found], progress)
     for name in EVERYWHERE:
         if name in found:
-            with transaction(connection):
-                connection.exec_driver_sql(f"SELECT undistribute_table('{name}')").fetchall()
+            _placed(connection, name, f"undistribute_table('{name}')")
     return bool(found)
 
 
@@ -99,8 +115,6 @@ def at_the_coordinator(connection: Connection) -> Generator[None]:
         StorageError: the connection is to a worker of a cluster.
     """
     check_coordinator(asked_on(connection))
-    # Citus refuses some statements after others that went on in many shards at once.
-    connection.exec_driver_sql("SET LOCAL citus.multi_shard_modify_mode = 'sequential'")
     yield
     _complete(connection)
 
@@ -115,7 +129,7 @@ def _complete(connection: Connection) -> None:
         beside = next(table.name for table in BY_LANE if table.name in found)
         for table in BY_LANE:
             if table.name not in found:
-                _create_distributed(connection, table.name, beside, None)
+                _create_distributed(connection, table.name, f"colocate_with := '{beside}'")
 
 
 def refuse_distributed(connection: Connection) -> None:
@@ -183,42 +197,43 @@ def _nodes(connection: Connection) -> int:
     return max(1, int(count.scalar_one()))
 
 
-def _refer(connection: Connection, names: Sequence[str]) -> None:
-    for name in names:
-        with transaction(connection):
-            connection.exec_driver_sql(f"SELECT create_reference_table('{name}')").fetchall()
+def _placed(connection: Connection, name: str, function: str) -> None:
+    """Have Citus put a small table elsewhere, which needs its lock for a moment."""
+    place = partial(connection.exec_driver_sql, f"SELECT {function}")
+    tried_briefly(connection, place, locks=[name])
 
 
-def _placing(connection: Connection, beside: Sequence[str], shards: int) -> Callable[[str], object]:
-    """Return what distributes a table: the first by itself where none is, the others with it."""
-    others = list(beside)
+def _bring_back(
+    connection: Connection, tables: Sequence[Table], progress: Progress | None = None
+) -> None:
+    """Copy tables to the coordinator while others may read."""
+    if not tables:
+        return
+    # First what every append locks first, so that none waits for us while we wait for it.
+    names = sorted((table.name for table in tables), key="toolledger_lanes".__ne__)
+    lock = f"LOCK TABLE {', '.join(names)} IN EXCLUSIVE MODE"
+    tried_briefly(connection, partial(connection.exec_driver_sql, lock), locks=names)
+    rebuild(
+        connection,
+        [TableAnew(table, grows=table.name in schema.GROWING) for table in tables],
+        progress=progress,
+    )
 
-    def place(name: str) -> None:
-        if others:
-            _create_distributed(connection, name, others[0], None)
-        else:
-            _create_distributed(connection, name, "none", shards)
-        others.append(name)
 
-    return place
+class _Spread(TableAnew):
+    """A table that is distributed by lane."""
+
+    def __init__(self, table: Table, placing: str) -> None:
+        super().__init__(table, grows=table.name in schema.GROWING)
+        self.placing = placing
+
+    def create(self, connection: Connection, ending: str) -> None:
+        """Create the empty table, on all nodes."""
+        super().create(connection, ending)
+        _create_distributed(connection, f"{self.name}{ending}", self.placing)
 
 
-def _create_distributed(connection: Connection, name: str, beside: str, shards: int | None) -> None:
-    count = "" if shards is None else f", shard_count := {shards}"
+def _create_distributed(connection: Connection, name: str, placing: str) -> None:
     connection.exec_driver_sql(
-        f"SELECT create_distributed_table('{name}', 'lane', colocate_with := '{beside}'{count})"
+        f"SELECT create_distributed_table('{name}', 'lane', {placing})"
     ).fetchall()
-
-
-def _bring_back(connection: Connection, tables: Sequence[Table]) -> None:
-    if tables:
-        staging = Staging(connection, tables)
-        staging.create(lambda _: None)
-        staging.copy_and_switch()
-        clear(connection)
-
-
-def _look_at(connection: Connection, tables: Sequence[Table]) -> None:
-    """Let the nodes count what they have, so that they choose the right indexes."""
-    for table in tables:
-        connection.exec_driver_sql(f"ANALYZE {table.name}")

@@ -72,7 +72,7 @@ def partition(connection: Connection, count: int, progress: Progress | None = No
 
 def tidy(connection: Connection) -> None:
     """Remove what is left where tables were made anew, and that was broken off."""
-    sweep(connection, [table.name for table in _TABLES])
+    sweep(connection, [table.name for table in schema.metadata.sorted_tables])
 
 
 def refuse_partitioned(connection: Connection) -> None:
@@ -92,8 +92,7 @@ class _Divided(TableAnew):
     """A table in partitions, or in one piece."""
 
     def __init__(self, table: Table, bounds: Bounds) -> None:
-        # A fingerprint, and an id that a caller gave, come in any order.
-        super().__init__(table, grows=table in (schema.conversations, schema.events))
+        super().__init__(table, grows=table.name in schema.GROWING)
         self.bounds = bounds
 
     def create(self, connection: Connection, ending: str) -> None:

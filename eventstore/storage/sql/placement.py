@@ -4,8 +4,8 @@
    one node, whichever table they are in. The others are on every node (reference tables).
 2. A store of which only some tables are so is half distributed. Its answers are right, but what an
    append writes is on several nodes, and some statements are refused.
-3. While tables are moved, the schema `MOVING` has the copies. Where it is there, and nobody holds
-   the lock of schema changes, a move was broken off.
+3. While tables are moved, the table `REBUILDING` is there. Where nobody holds the lock of schema
+   changes meanwhile, a move was broken off.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from eventstore.errors import StorageError
-from eventstore.storage.migrations import VERSION_TABLE
+from eventstore.storage.migrations import REBUILDING, VERSION_TABLE
 from eventstore.storage.sql import schema
 
 if TYPE_CHECKING:
@@ -23,15 +23,17 @@ if TYPE_CHECKING:
 Ask: TypeAlias = "Callable[[str], Sequence[Sequence[Any]]]"
 """Gives the rows of a statement."""
 
-MOVING = "toolledger_moving"
-"""The schema of the copies, and of what is noted for them."""
-
 SCHEMA_LOCK = 0x746F6F6C
 """The advisory lock for schema changes, of this database alone."""
 
 _TABLES = schema.metadata_of("postgresql").sorted_tables
-BY_LANE = tuple(table for table in _TABLES if "lane" in table.columns)
-"""The tables that are distributed."""
+BY_LANE = tuple(
+    sorted(
+        (table for table in _TABLES if "lane" in table.columns),
+        key=lambda table: table.name == schema.events.name,
+    )
+)
+"""The tables that are distributed, those of events last."""
 
 EVERYWHERE = (schema.store.name, VERSION_TABLE)
 """The tables of which every node has a copy."""
@@ -106,8 +108,7 @@ def problem(found: Mapping[str, Placement]) -> str | None:
 def broken_off(ask: Ask) -> str | None:
     """Return what is to be done about a move of the tables that did not end; None without one."""
     left = ask(
-        "SELECT 1 WHERE citus_is_coordinator() AND EXISTS "
-        f"(SELECT FROM pg_namespace WHERE nspname = '{MOVING}') AND NOT EXISTS (SELECT FROM "
+        f"SELECT 1 WHERE to_regclass('{REBUILDING}') IS NOT NULL AND NOT EXISTS (SELECT FROM "
         "pg_locks JOIN pg_database d ON d.oid = database AND d.datname = current_database() "
         f"WHERE locktype = 'advisory' AND classid = 0 AND objid = {SCHEMA_LOCK} AND granted)"
     )

@@ -50,7 +50,7 @@ class LogReader:
         self._seen = log.seen
         self._note_seen: Callable[[Sequence[Recorded], Anchor], None] = log.seen.note
         # Where lanes live on several nodes, to look for each would ask all of them.
-        has_blocks = log.backend.lanes_in_blocks and not log.backend.commits_by_lane
+        has_blocks = log.backend.lanes_in_blocks and not log.backend.may_spread
         self._heads = LaneHeads(log) if has_blocks else None
         self._compares = not log.backend.single_connection  # nothing puts memory back
 

@@ -196,6 +196,10 @@ fingerprints = Table(
 )
 
 
+GROWING = frozenset({conversations.name, events.name})
+"""The tables in which each new row is behind the others of its lane."""
+
+
 def metadata_of(dialect: str) -> MetaData:
     """Return the tables as they are on a kind of database."""
     if dialect != "postgresql":
@@ -207,6 +211,7 @@ def metadata_of(dialect: str) -> MetaData:
 
 
 __all__ = [
+    "GROWING",
     "archives",
     "conversations",
     "event_ids",

@@ -143,7 +143,9 @@ def _check(url: str, *, as_json: bool) -> None:
         say(f"the schema is at revision {state.revision}: nothing to do")
     else:
         begun = "; a migration runs, or was broken off" if state.is_broken_off else ""
-        at = f"the schema is at revision {state.revision or 'none'} and {state.latest} is needed"
+        at = f"the schema is at revision {state.revision or 'none'}"
+        if state.steps:
+            at = f"{at} and {state.latest} is needed"
         say(f"{at}, with {plural(state.events, 'event')}{begun}: run `toolledger migrate`")
         for step in state.steps:
             say(f"  {step}")
@@ -168,7 +170,8 @@ def _distribute(url: str, shards: int | None, *, there: bool, as_json: bool) -> 
             moved = distribute(url, shards, show)
         place = "spread over the nodes of the cluster"
     else:
-        moved = undistribute(url)
+        with progress_bar("copying") as show:
+            moved = undistribute(url, show)
         place = "together on the coordinator"
     if as_json:
         print_json({"distributed": there, "moved": moved})

@@ -295,6 +295,20 @@ def test_a_broken_off_migration_is_not_continued_without_an_upgrade(mariadb: Mar
     assert look(url).is_current
 
 
+def test_a_move_that_was_broken_off_is_told(server: Server) -> None:
+    """The log is in use as before; the next `migrate` removes what was left."""
+    url = server.database(migrated=True)
+    with EventStore.open(url) as store:
+        store.conversation("chat").append(*map(message, "abcdefgh"))
+    assert killed_at_partitions(url, 4, 20)
+    state = look(url)
+    assert (state.is_broken_off, state.is_current, state.steps) == (True, False, ())
+    EventStore.open(url, upgrade=False).close()
+    move(url)
+    assert look(url).is_current
+    assert left_over(server, url) == []
+
+
 def test_columns_that_are_gone_are_one_clear_error(server: Server) -> None:
     """A process reads one that names the upgrade, and no column, wherever it meets it."""
     url = server.database(migrated=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -355,17 +356,26 @@ def test_readers_do_not_wait_behind_an_upgrade(server: Server, url: str, begin: 
         assert list(store.verify()) == []
 
 
-def test_sessions_in_the_way_of_an_upgrade_are_named(server: Server, url: str) -> None:
-    """Nothing is changed then, and the transaction around it continues."""
-    salted(url)
-    asked = "pg_backend_pid()" if isinstance(server, PostgreSQL) else "connection_id()"
-    drop = "ALTER TABLE toolledger_events DROP COLUMN salt"
+@pytest.mark.parametrize(
+    ("used", "change"), [("events", "DROP COLUMN salt"), ("lanes", "ADD COLUMN more INTEGER")]
+)
+def test_what_is_in_the_way_of_an_upgrade_is_named(
+    server: Server, url: str, used: str, change: str
+) -> None:
+    """The table and the sessions; nothing is changed, the transaction around it continues."""
+    opened(url).close()
+    is_postgresql = isinstance(server, PostgreSQL)
+    asked = "pg_backend_pid()" if is_postgresql else "connection_id()"
+    table = f"toolledger_{used}"
+    locks = (table, "toolledger_store") if is_postgresql else (table,)
     with server.connected(url) as sitting, migrating(url) as connection:
         sitting.exec_driver_sql("BEGIN")
-        sitting.exec_driver_sql("SELECT salt FROM toolledger_events").fetchall()
+        sitting.exec_driver_sql(f"SELECT * FROM {table}").fetchall()  # noqa: S608 - our own name
         holder = sitting.exec_driver_sql(f"SELECT {asked}").scalar()
-        with pytest.raises(StoreBusy, match=rf"held by the sessions .*\b{holder}\b.*end the long"):
-            tried_briefly(connection, lambda: connection.exec_driver_sql(drop), tries=1)
+        alter = partial(connection.exec_driver_sql, f"ALTER TABLE {table} {change}")
+        words = rf"{table} is in use: .*held by the sessions .*\b{holder}\b.*end the long"
+        with pytest.raises(StoreBusy, match=words):
+            tried_briefly(connection, alter, tries=1, locks=locks)
         connection.exec_driver_sql("SELECT salt FROM toolledger_events").fetchall()
         sitting.exec_driver_sql("ROLLBACK")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import warnings
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -15,24 +15,23 @@ from eventstore.errors import StorageError, StoreBusy
 from eventstore.storage.brief_locks import (
     is_not_now,
     lanes_held,
-    lift_time_limits,
+    prepare_changes,
     tried_briefly,
 )
+from eventstore.storage.migrations import REBUILDING
 from eventstore.storage.sql.rebuilding import notes
 from eventstore.storage.sql.rebuilding.rights import rights
-from eventstore.storage.sql.rebuilding.table import Span, TableAnew, keys
+from eventstore.storage.sql.rebuilding.table import Span, TableAnew, keys, lanes_behind
 
 if TYPE_CHECKING:
     from eventstore.storage.migrations import Progress
-
-UNDER_WAY = "toolledger_rebuild"
-"""The table with the token of the run that makes tables anew; it stays if that is killed."""
 
 BATCH_ROWS = 2000
 FEW_ROWS = 500
 """How many rows may be left for the last step, while others wait."""
 MOST_ROUNDS = 1000
 BATCH_TRIES = 10
+VACUUM_SECONDS = 2
 
 _IDLE_LIMIT = "idle_in_transaction_session_timeout"
 
@@ -73,7 +72,7 @@ def sweep(connection: sa.Connection, tables: Iterable[str]) -> None:
     """Remove what a run that was broken off has left of its work on tables of these names."""
     if connection.dialect.name not in ("postgresql", "mysql", "mariadb"):
         return
-    if not sa.inspect(connection).has_table(UNDER_WAY):
+    if not sa.inspect(connection).has_table(REBUILDING):
         return
     with _beside(connection) as own:
         _sweep(own, tables)
@@ -113,7 +112,7 @@ class _Run:
         if self.is_postgresql:
             self._copy_at_once()
             return
-        tried_briefly(self.connection, self._copy_with_lanes)
+        tried_briefly(self.connection, self._copy_with_lanes, locks=self._locked())
         for table in self.tables:
             self.connection.exec_driver_sql(f"DROP TABLE {table.old}")
 
@@ -132,6 +131,7 @@ class _Run:
         for table in self.tables:
             self._copy_rest(table, table.name, table.new, nullcontext)
             self._complete(table)
+            self._look_at(table)
         if self.is_postgresql:
             tried_briefly(self.connection, self._change_places, locks=self._locked())
         else:
@@ -165,8 +165,8 @@ class _Run:
         run = self.own.exec_driver_sql
         with self._in_transaction():
             columns = "token VARCHAR(32) PRIMARY KEY, batches INTEGER NOT NULL"
-            run(f"CREATE TABLE {UNDER_WAY} ({columns})")
-            run(f"INSERT INTO {UNDER_WAY} (token, batches) VALUES ('{self.token}', 0)")
+            run(f"CREATE TABLE {REBUILDING} ({columns})")
+            run(f"INSERT INTO {REBUILDING} (token, batches) VALUES ('{self.token}', 0)")
             self._look_at_lanes()
         noted = True
         for table in self.tables:
@@ -192,6 +192,8 @@ class _Run:
             self._copy_rest(table, table.name, table.new, self._batch)
             with self._in_transaction():
                 self._complete(table)
+            with self._in_transaction():
+                self._look_at(table)
         for _ in range(MOST_ROUNDS):
             found = [self._catch_up(table, table.name, table.new) for table in self.tables]
             if sum(found) < FEW_ROWS:
@@ -206,15 +208,19 @@ class _Run:
 
     # copying
 
-    def _copy_rest(self, table: TableAnew, source: str, target: str, batch: Batch) -> int:
+    def _copy_rest(
+        self, table: TableAnew, source: str, target: str, batch: Batch, *, caught_up: bool = False
+    ) -> int:
         """Copy the rows behind those that are copied already, and return how many these are."""
         copied, rows = 0, BATCH_ROWS
 
         def copy() -> int:
             ends = dict(self.ends[table.name])
+            # Before all are copied, none is looked at again: the new table may have no keys yet.
+            lanes = [lane for lane in self.lanes if caught_up or lane >= max(ends, default=0)]
             rows = 0
             with batch():
-                for lane in _lanes_behind(self.own, source, table, self.lanes, ends):
+                for lane in lanes_behind(self.own, source, table, lanes, ends):
                     while rows < BATCH_ROWS:
                         found = _next(self.own, source, table, lane, ends.get(lane))
                         if found is None:
@@ -245,6 +251,11 @@ class _Run:
                 for right in list(rights(self.own, table.name, f"{each.name}_new")):
                     self.own.exec_driver_sql(right)
 
+    def _look_at(self, table: TableAnew) -> None:
+        """Let PostgreSQL count what is in a table, so that it chooses the right indexes."""
+        for each in (table.table, *table.beside) if self.is_postgresql else ():
+            self.own.exec_driver_sql(f"ANALYZE {each.name}_new")
+
     def _catch_up(
         self, table: TableAnew, source: str, target: str, batch: Batch | None = None
     ) -> int:
@@ -260,7 +271,9 @@ class _Run:
                     notes.forget(self.own, table, some)
             return len(some)
 
-        copied = self._copy_rest(table, source, target, batch) if table.grows else 0
+        copied = 0
+        if table.grows:
+            copied = self._copy_rest(table, source, target, batch, caught_up=True)
         found = FEW_ROWS
         while found == FEW_ROWS:
             found = _repeated(copy)
@@ -274,7 +287,7 @@ class _Run:
             self.connection.exec_driver_sql("SELECT 1")  # raises if the schema's lock is lost
         with self._in_transaction():
             moved = self.own.exec_driver_sql(
-                f"UPDATE {UNDER_WAY} SET batches = batches + 1 WHERE token = '{self.token}'"
+                f"UPDATE {REBUILDING} SET batches = batches + 1 WHERE token = '{self.token}'"
             )
             if moved.rowcount != 1:
                 raise StoreBusy(
@@ -289,7 +302,7 @@ class _Run:
         run("BEGIN ISOLATION LEVEL READ COMMITTED" if self.is_postgresql else "BEGIN")
         try:
             if self.is_postgresql:
-                lift_time_limits(self.own)
+                prepare_changes(self.own)
                 run(f"SET LOCAL {_IDLE_LIMIT} = '60s'")
             yield
         except BaseException:
@@ -302,7 +315,8 @@ class _Run:
 
     def _locked(self) -> tuple[str, ...]:
         """Return the tables to lock, first that which each append locks first."""
-        return ("toolledger_lanes", *self.locking, *(table.name for table in self.tables))
+        names = ("toolledger_lanes", *self.locking, *(table.name for table in self.tables))
+        return tuple(dict.fromkeys(names))
 
     def _switch(self) -> None:
         """Copy the rest while others wait, and let the tables change places."""
@@ -314,6 +328,7 @@ class _Run:
                 for table in self.tables:  # what does not heed the lanes may have come between
                     self._catch_up(table, table.old, table.name)
             return
+        self._end_vacuum()
         for name in self._locked():
             self.connection.exec_driver_sql(f"LOCK TABLE {name} IN ACCESS EXCLUSIVE MODE")
         ends = {name: dict(lanes) for name, lanes in self.ends.items()}
@@ -322,12 +337,23 @@ class _Run:
             for table in self.tables:
                 self._catch_up(table, table.name, table.new, nullcontext)
             self._change_places()
-            self.connection.exec_driver_sql(f"DROP TABLE {UNDER_WAY}")
+            self.connection.exec_driver_sql(f"DROP TABLE {REBUILDING}")
         except BaseException:
             self.ends = ends
             raise
         finally:
             self.own = own
+
+    def _end_vacuum(self) -> None:
+        """Let PostgreSQL end an autovacuum that is in the way, by a wait that keeps nobody waiting.
+
+        It does so after its `deadlock_timeout`, which is as long as the others' waits may be.
+        """
+        run = self.connection.exec_driver_sql
+        (before,) = run("SHOW lock_timeout").one()
+        run(f"SET LOCAL lock_timeout = '{VACUUM_SECONDS}s'")
+        run(f"LOCK TABLE {', '.join(self._locked())} IN SHARE UPDATE EXCLUSIVE MODE")
+        run(f"SET LOCAL lock_timeout = '{before}'")
 
     def _change_places(self) -> None:
         run = self.connection.exec_driver_sql
@@ -345,8 +371,8 @@ class _Run:
             run(f"DROP TABLE {table.name}")
             for each in (table.table, *table.beside):
                 run(f"ALTER TABLE {each.name}_new RENAME TO {each.name}")
-                for name, _, _ in keys(each):
-                    run(f"ALTER TABLE {each.name} RENAME CONSTRAINT {name}_new TO {name}")
+                for name, _, _ in keys(each):  # by its index: Citus renames no constraint
+                    run(f"ALTER INDEX {name}_new RENAME TO {name}")
 
 
 def _untold(_done: int, _total: int) -> None:
@@ -362,24 +388,6 @@ def _repeated(batch: Callable[[], int]) -> int:
             if not is_not_now(error):
                 raise
     return batch()
-
-
-def _lanes_behind(
-    connection: sa.Connection,
-    source: str,
-    table: TableAnew,
-    lanes: Sequence[int],
-    ends: Mapping[int, Any],
-) -> list[int]:
-    """Return the lanes with rows that are not copied."""
-    values = {f"after{lane}": end for lane, end in ends.items()}
-    asked = (
-        f"(SELECT {lane} AS lane FROM {source} WHERE lane = {lane} "
-        + (f"AND {table.order} > :after{lane} " if lane in ends else "")
-        + "LIMIT 1)"
-        for lane in lanes
-    )
-    return sorted(connection.execute(sa.text(" UNION ALL ".join(asked)), values).scalars())
 
 
 def _next(
@@ -465,15 +473,15 @@ def _sweep(connection: sa.Connection, names: Iterable[str]) -> None:
     is_postgresql = connection.dialect.name == "postgresql"
     if is_postgresql:
         run("BEGIN ISOLATION LEVEL READ COMMITTED")
-        lift_time_limits(connection)
+        prepare_changes(connection)
     try:
         there = set(sa.inspect(connection).get_table_names())
-        for name in names if UNDER_WAY in there else ():
+        for name in names if REBUILDING in there else ():
             notes.end(connection, name)
             if not is_postgresql and {name, f"{name}_old"} <= there:
                 run(f"DROP TABLE {name}_old")
             run(f"DROP TABLE IF EXISTS {name}_new")
-        run(f"DROP TABLE IF EXISTS {UNDER_WAY}")
+        run(f"DROP TABLE IF EXISTS {REBUILDING}")
     except BaseException:
         if is_postgresql:
             with suppress(Exception):

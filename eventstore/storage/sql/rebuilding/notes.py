@@ -34,6 +34,7 @@ def begin(connection: sa.Connection, table: TableAnew) -> bool:
     connection.execute(CreateTable(_noted(table)))
     names = ", ".join(column.name for column in table.key)
     if connection.dialect.name == "postgresql":
+        connection.exec_driver_sql("SET LOCAL citus.enable_ddl_propagation = off")
         connection.exec_driver_sql(_function(table, names))
         events = "UPDATE OR DELETE" if table.grows else "INSERT OR UPDATE OR DELETE"
         trigger = (

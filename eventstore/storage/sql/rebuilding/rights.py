@@ -1,4 +1,4 @@
-"""What a PostgreSQL table has besides its rows and keys: its owner, its grants, its comments."""
+"""What a PostgreSQL table has besides its rows and keys: owner, options, grants, comments."""
 
 from __future__ import annotations
 
@@ -10,13 +10,19 @@ if TYPE_CHECKING:
 
 
 def rights(connection: Connection, of: str, to: str) -> Iterator[str]:
-    """Yield the statements that give a table the owner, grants and comments of another one."""
+    """Yield the statements that give a table what another one has besides rows and keys."""
     quote = connection.dialect.identifier_preparer.quote
     run = connection.exec_driver_sql
     owner = run(
         f"SELECT pg_get_userbyid(relowner) FROM pg_class WHERE oid = to_regclass('{of}')"
     ).scalar_one()
     yield f"ALTER TABLE {to} OWNER TO {quote(owner)}"
+    options = run(
+        "SELECT array_to_string(c.reloptions, ', ') FROM pg_class c, pg_class n WHERE c.oid = "
+        f"to_regclass('{of}') AND n.oid = to_regclass('{to}') AND n.relkind = 'r'"
+    ).scalar()  # a partitioned table has none
+    if options:
+        yield f"ALTER TABLE {to} SET ({options})"
     granted = run(
         "SELECT grantee, privilege_type FROM information_schema.table_privileges "
         f"WHERE table_schema = current_schema() AND table_name = '{of}'"

@@ -134,10 +134,34 @@ def keys(table: sa.Table) -> list[tuple[str, str, list[str]]]:
 def without_keys(table: sa.Table, name: str, **options: Any) -> sa.Table:
     """Return a table of another name with the same columns, and no keys."""
     columns = (
-        sa.Column(column.name, column.type, nullable=column.nullable, autoincrement=False)
+        sa.Column(
+            column.name,
+            column.type,
+            nullable=column.nullable,
+            autoincrement=False,
+            server_default=getattr(column.server_default, "arg", None),
+        )
         for column in table.columns
     )
     return sa.Table(name, sa.MetaData(), *columns, **options)
+
+
+def lanes_behind(
+    connection: sa.Connection,
+    source: str,
+    table: TableAnew,
+    lanes: Sequence[int],
+    ends: Mapping[int, Any],
+) -> list[int]:
+    """Return the lanes with rows that are not copied."""
+    values = {f"after{lane}": end for lane, end in ends.items()}
+    asked = (
+        f"(SELECT {lane} AS lane FROM {source} WHERE lane = {lane} "
+        + (f"AND {table.order} > :after{lane} " if lane in ends else "")
+        + "LIMIT 1)"
+        for lane in lanes
+    )
+    return sorted(connection.execute(sa.text(" UNION ALL ".join(asked)), values).scalars())
 
 
 def within(span: Span, table: TableAnew) -> tuple[str, dict[str, Any]]:
