@@ -182,10 +182,6 @@ class Galera(Masters):
 
         self._wait("a whole cluster", whole)
 
-    def others(self, node: Node) -> list[Node]:
-        """Return all nodes but one."""
-        return [one for one in self.nodes if one is not node]
-
 
 @pytest.fixture(scope="module")
 def own_galera() -> Iterator[Galera]:

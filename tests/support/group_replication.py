@@ -168,10 +168,6 @@ class Group(Masters, MySQL):
 
         self.wait("a whole group", whole)
 
-    def others(self, node: Member) -> list[Member]:
-        """Return all members but one."""
-        return [one for one in self.nodes if one is not node]
-
     def let_all_write(self) -> None:
         """Make each member a primary, from now on."""
         self.nodes[0].asked("SELECT group_replication_switch_to_multi_primary_mode()")

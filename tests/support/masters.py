@@ -104,6 +104,14 @@ class Masters(MariaDB):
             found.append(url.replace(f"{hosts[0]}:{PORT}", listed, 1))
         return found
 
+    def others(self, node: Any) -> list[Any]:
+        """Return all nodes but one."""
+        return [one for one in self.nodes if one is not node]
+
+    def wait_until_whole(self) -> None:
+        """Wait until all nodes are one cluster."""
+        raise NotImplementedError
+
     def assert_all_have_the_same(self, url: str) -> None:
         """Compare each table of a database, row by row, between the nodes."""
         first, *others = (self._digests(one) for one in self.urls(url))

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy.exc import DBAPIError
 
 from eventstore.errors import StoreBusy
+from eventstore.latch import Latch
 from eventstore.storage.sql.connections import backoff_delays
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def cluster_lease(engine: Engine, name: str, seconds: float, what: str) -> Gener
                 f"middle, after {SECONDS} s)"
             )
         time.sleep(delay)
-    ended = threading.Event()
+    ended = Latch()
     renewing = threading.Thread(target=lease.renew_until, args=(ended,), daemon=True)
     renewing.start()
     try:
@@ -103,7 +104,7 @@ class _Lease:
             connection.exec_driver_sql(_CREATE)
         return self.claim()
 
-    def renew_until(self, ended: threading.Event) -> None:
+    def renew_until(self, ended: Latch) -> None:
         """Renew it again and again."""
         while not ended.wait(RENEWAL_SECONDS):
             with suppress(Exception):  # the release finds out
