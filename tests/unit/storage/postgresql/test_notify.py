@@ -136,7 +136,7 @@ def test_a_host_s_transaction_takes_no_lock_of_the_server_at_its_commit(url: str
     engine.dispose()
 
 
-def test_a_listener_is_not_told_all_where_lanes_live_on_several_nodes(
+def test_a_listener_hears_only_a_part_where_lanes_live_on_several_nodes(
     url: str, listening: psycopg.Connection
 ) -> None:
     """A notification reaches one node alone: what is heard is heard, and polls go on as ever."""
