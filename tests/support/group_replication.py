@@ -9,6 +9,7 @@ from __future__ import annotations
 import shlex
 import shutil
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import pytest
@@ -107,6 +108,10 @@ class Member(masters.Node):
         return self.is_online and self.variable("read_only") == 0
 
 
+def _answers(node: Member) -> bool:
+    return node.asked("SELECT 1") != []
+
+
 class Group(Masters, MySQL):
     """Three members, of which one takes writes, or all; as a server, it is the first of them."""
 
@@ -142,7 +147,7 @@ class Group(Masters, MySQL):
         for node in self.nodes:
             machines.Machine.start(node)
         for node in self.nodes:
-            self.wait(f"{node.name}'s server", lambda node=node: node.asked("SELECT 1") != [])
+            self.wait(f"{node.name}'s server", partial(_answers, node))
 
     def restart(self) -> None:
         """Start all members after all have died: one that has what each has is the first."""

@@ -172,11 +172,11 @@ class Storm:
     def _hear_process(self, writer: str, url: str) -> None:
         job = partial(write_apart, url, writer, self._busy_timeout)
         with workers.children([job]) as ((process, pipe),):
-            is_told = False
+            was_stopped = False
             while not self._given_up.is_set():
-                if self._calm.is_set() and not is_told:
+                if self._calm.is_set() and not was_stopped:
                     pipe.send("stop")
-                    is_told = True
+                    was_stopped = True
                 if pipe.poll(PAUSE_SECONDS):
                     try:
                         self._hear(pipe.recv())

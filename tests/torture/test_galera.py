@@ -48,7 +48,7 @@ def test_a_storm_over_a_cluster_in_every_distress_loses_nothing(
 def test_a_commit_whose_node_dies_is_looked_up_on_another(
     own_galera: Galera, monkeypatch: pytest.MonkeyPatch, took_place: bool
 ) -> None:
-    """It is stored once, whether it took place before the node was killed or not."""
+    """The append is stored once, whether it took place before the node was killed or not."""
     url = own_galera.database(migrated=True)
     first, second, third = own_galera.nodes
     with closing(open_storage(own_galera.urls_of_all(url)[0], "", "full", 60.0)) as storage:
@@ -75,7 +75,7 @@ def test_a_commit_whose_node_dies_is_looked_up_on_another(
             assert [each.position for each in storage.feed({})] == [1, 2]
 
 
-def test_what_was_seen_is_there_after_all_nodes_have_died(own_galera: Galera) -> None:
+def test_events_that_were_seen_are_there_after_all_nodes_have_died(own_galera: Galera) -> None:
     """Each event was read from another node than the one that it was appended to."""
     url = own_galera.database(migrated=True)
     seen = []
@@ -93,7 +93,7 @@ def test_what_was_seen_is_there_after_all_nodes_have_died(own_galera: Galera) ->
             assert list(store.verify()) == []
 
 
-def test_nodes_that_do_not_wait_for_the_disk_lose_the_end_and_that_is_told(
+def test_nodes_that_do_not_wait_for_the_disk_lose_the_end_and_warn_of_it(
     own_galera: Galera,
 ) -> None:
     """`open` names the setting; who has seen more than there is raises, and nobody guesses."""

@@ -97,7 +97,7 @@ def test_parent_and_children_of_multiprocessing_go_on(
 
 
 def test_a_child_closes_nothing_of_its_parent(store: EventStore, projector: Projector) -> None:
-    """It may close the projector, forget it, fork again, and end as it likes."""
+    """A child may close the projector, forget it, fork again, and end as it likes."""
 
     def forget() -> None:
         workers, projector._workers = projector._workers, []

@@ -307,7 +307,7 @@ def test_a_poison_event_holds_up_only_its_own_conversation_on_servers(
 
 
 def test_two_versions_of_a_projection_do_not_rebuild_without_end(tmp_path: Path) -> None:
-    """Of processes that rebuild at each error, those of the new version do so once at most."""
+    """Processes rebuild at each error, and those of the new version do so once at most."""
     with filled(tmp_path / "log.db", 2, 60) as store:
         url, tables = f"sqlite:///{tmp_path}/log.db", f"sqlite:///{tmp_path}/tables.db"
         projecting.set_prices(tables, projecting.PRICES)
@@ -328,7 +328,7 @@ def test_two_versions_of_a_projection_do_not_rebuild_without_end(tmp_path: Path)
 
 
 def test_a_retry_is_killed_and_goes_on_in_two_processes(tmp_path: Path) -> None:
-    """What was applied before the kill stays, and nothing is applied twice."""
+    """All that was applied before the kill stays, and nothing is applied twice."""
     path, parked = tmp_path / "log.db", 60
     with filled(path, 1, 0) as store:
         url = tables = f"sqlite:///{path}"

@@ -91,7 +91,7 @@ SHOW GLOBAL STATUS WHERE Variable_name IN (
         Raises:
             StoreCorrupt: one does.
         """
-        for head, last, *_ in self.connections.rows(self._sql.whole, lane):
+        for head, last, *_ in self.connections.rows(self._sql.whole(lane)):
             if last is not None and last > head:
                 raise behind(lane, head, last)
 

@@ -91,7 +91,7 @@ class _Waits:
 
     def _bounded(self, connection: Any, steps: Steps) -> Steps:
         """Yield the steps; raise psycopg's `OperationalError` when the server has not answered."""
-        backend, given_up_at = self._backend, inf
+        backend, seconds, given_up_at = self._backend, 0.0, inf
         if backend is not None:
             seconds = backend.busy_timeout + backend.answer_seconds
             given_up_at = time.monotonic() + seconds

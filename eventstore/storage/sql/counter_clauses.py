@@ -65,8 +65,9 @@ def advance(backend: Backend) -> Update:
 def hold(lane: int) -> str:
     """Return the statement that keeps a lane at its node until the transaction ends.
 
-    Where lanes live on several nodes, one that is moved waits for those who have written to it, and
-    not for those who have locked a row: what these write then is lost, or where nobody counts it.
+    Where lanes live on several nodes, one that is moved waits for transactions that have written to
+    it, and not for those that have locked a row: what these write then is lost, or is counted by no
+    one.
     """
     return f"UPDATE toolledger_lanes SET position = position WHERE lane = {lane}"
 

@@ -1,6 +1,6 @@
 """Forks of a process with open connections: their owners are told before and after.
 
-1. Who owns connections registers itself. A fork waits until no owner opens one (`no_fork`).
+1. An owner of connections registers itself. A fork waits until no owner opens one (`no_fork`).
 2. Before a fork each owner closes what nothing uses, and keeps others from beginning. Tables come
    before logs: a transaction of theirs may need the log to end.
 3. In the child each owner begins anew. What it has inherited is the parent's: it is kept from being

@@ -4,8 +4,8 @@
    one node, whichever table they are in. The others are on every node (reference tables).
 2. A store of which only some tables are so is half distributed. Its answers are right, but what an
    append writes is on several nodes, and some statements are refused.
-3. While tables are moved, the table `REBUILDING` is there. Where nobody holds the lock of schema
-   changes meanwhile, a move was broken off.
+3. While tables are moved, the table `REBUILDING` is there. Where no process holds the lock of
+   schema changes meanwhile, a move was broken off.
 """
 
 from __future__ import annotations

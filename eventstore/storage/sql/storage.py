@@ -161,7 +161,7 @@ class SqlStorage:
         return nullcontext() if self._hints is None else self._hints.listen(heard)
 
     def tell_after(self, connection: Connection) -> None:
-        """Let those who wait hear of what a host's transaction stores, once it has ended."""
+        """Tell the waiters of what a host's transaction stores, once it has ended."""
         if self._hints is not None:
             tell_afterwards(connection, self._hints.send_to_all)
 

@@ -60,8 +60,12 @@ def _isolate(connection: Connection, level: str) -> None:
     connection.exec_driver_sql(f"SET TRANSACTION ISOLATION LEVEL {level}")
 
 
+def _keep_to_itself(_: Connection, __: Sequence[str]) -> None:
+    """Share no table: there is one server."""
+
+
 class _InUse(NamedTuple):
-    """A connection that is in use, and by which thread. Who forgets it gives it back."""
+    """A connection that is in use, and by which thread. To forget it gives it back."""
 
     thread: int
     connection: weakref.ref[PoolProxiedConnection]
@@ -109,7 +113,7 @@ class TableEngine:
         self.explain = explain
         """Returns the library's error for a driver's that is about the database, not about what is
         written: a full disk, for example. Otherwise the same error."""
-        self.share: Callable[[Connection, Sequence[str]], None] = lambda *_: None
+        self.share: Callable[[Connection, Sequence[str]], None] = _keep_to_itself
         """Lets all servers of a cluster know tables, by name, that one of them has."""
         self._fork_wait = fork_wait
         self._in_memory = not isinstance(engine.pool, IdlePool | NullPool | QueuePool)

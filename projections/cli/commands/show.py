@@ -109,9 +109,7 @@ Status = Annotated[
 
 Every = Annotated[
     str | None,
-    typer.Option(
-        "--every", metavar="TIME", help="Count by time span of UTC, from --tables: 1h, 7d."
-    ),
+    typer.Option("--every", metavar="TIME", help="Count by time span (UTC), of --tables: 1h, 7d."),
 ]
 PriceSource = Annotated[
     str | None,

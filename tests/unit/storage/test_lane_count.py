@@ -31,7 +31,7 @@ def lanes_of(server: Server, url: str) -> tuple[int, int]:
 def test_a_store_is_made_with_more_lanes(
     server: Server, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It keeps them; the same number again is harmless, another is refused."""
+    """The store keeps them; the same number again is harmless, another is refused."""
     url = server.database()
     toolledger("migrate", "--url", url, "--lanes", 64)
     toolledger("migrate", "--url", url, "--lanes", 64)

@@ -295,7 +295,7 @@ def test_a_broken_off_migration_is_not_continued_without_an_upgrade(mariadb: Mar
     assert look(url).is_current
 
 
-def test_a_move_that_was_broken_off_is_told(server: Server) -> None:
+def test_a_move_that_was_broken_off_is_named(server: Server) -> None:
     """The log is in use as before; the next `migrate` removes what was left."""
     url = server.database(migrated=True)
     with EventStore.open(url) as store:

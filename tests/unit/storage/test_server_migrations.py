@@ -359,7 +359,7 @@ def test_readers_do_not_wait_behind_an_upgrade(server: Server, url: str, begin: 
 @pytest.mark.parametrize(
     ("used", "change"), [("events", "DROP COLUMN salt"), ("lanes", "ADD COLUMN more INTEGER")]
 )
-def test_what_is_in_the_way_of_an_upgrade_is_named(
+def test_sessions_and_tables_in_the_way_of_an_upgrade_are_named(
     server: Server, url: str, used: str, change: str
 ) -> None:
     """The table and the sessions; nothing is changed, the transaction around it continues."""

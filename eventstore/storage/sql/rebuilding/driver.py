@@ -345,7 +345,7 @@ class _Run:
             self.own = own
 
     def _end_vacuum(self) -> None:
-        """Let PostgreSQL end an autovacuum that is in the way, by a wait that keeps nobody waiting.
+        """Let PostgreSQL end an autovacuum that is in the way, while no others wait.
 
         It does so after its `deadlock_timeout`, which is as long as the others' waits may be.
         """

@@ -112,7 +112,7 @@ def check(projector: Projector, count: int) -> None:
 def test_poison_costs_at_most_ten_clean_passes(
     tmp_path: Path, engine: str, request: pytest.FixtureRequest
 ) -> None:
-    """Of 1,000 conversations 300 have an event that the projection raises on."""
+    """300 of 1,000 conversations have an event that the projection raises on."""
     found = []
     for poisoned in (0, 300):
         url = f"sqlite:///{tmp_path}/{poisoned}.db"
@@ -124,7 +124,7 @@ def test_poison_costs_at_most_ten_clean_passes(
     assert dear.times(clean) <= 10
 
 
-def test_what_the_database_refuses_costs_as_much_for_each(tmp_path: Path) -> None:
+def test_each_event_that_the_database_refuses_costs_the_same(tmp_path: Path) -> None:
     """Twice as many in twice as many conversations cost about twice as much."""
     few, _ = passes(f"sqlite:///{tmp_path}/few.db", 100, 20, refused=True)
     many, _ = passes(f"sqlite:///{tmp_path}/many.db", 200, 40, refused=True)

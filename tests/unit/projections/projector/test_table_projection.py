@@ -621,7 +621,7 @@ class Interrupted(Remembering):
 
 
 def test_an_interrupt_between_parts_leaves_nothing_half_done(url: str, tmp_path: Path) -> None:
-    """What was applied in memory after the last part was stored is not applied again on top."""
+    """Events that were applied after the last part was stored are not applied again on top."""
     projection = Interrupted(("c", 170), ("a", 2))
     with (
         new_store(tmp_path / "one.db") as store,

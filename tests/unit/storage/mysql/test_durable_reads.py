@@ -156,10 +156,10 @@ def test_events_appended_meanwhile_are_returned_the_next_time(opened: Open, hook
     assert versions(reader.feed({lane: 7})) == [8]
 
 
-def test_a_head_that_another_server_told_is_no_damage(
+def test_a_head_of_another_server_is_no_damage(
     opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It may be behind the one that told of the event: then less is returned, and no error."""
+    """The server may be behind the one that told of the event: less is returned, and no error."""
     append(opened(), "chat", message("a"), message("b"))
     reader = opened()
     monkeypatch.setattr(reader.reader, "heads", lambda: dict.fromkeys(range(16), 1))

@@ -124,7 +124,7 @@ def test_two_halves_of_a_cluster_must_not_both_write(
     ],
 )
 def test_errors_that_leave_a_commit_in_doubt(code: int, cluster: Any, lost: bool) -> None:
-    """They are looked up as those of a lost connection are; a certain refusal is tried again."""
+    """Each is looked up as that of a lost connection is; a certain refusal is tried again."""
     backend = backend_for("mysql://h/d")
     assert isinstance(backend, Mysql)
     backend.routing.cluster = cluster
@@ -189,7 +189,7 @@ def test_reads_are_causal_on_a_cluster_alone(
     assert (setting(alone, "wsrep_sync_wait"), list(alone.backend.fence)) == (0, [])
 
 
-def test_what_was_appended_on_one_node_is_there_on_the_next(nodes: list[str], opened: Open) -> None:
+def test_events_of_one_node_are_there_on_the_next(nodes: list[str], opened: Open) -> None:
     """Each append, and each read, follows at once on another node."""
     storages = [opened(each) for each in nodes]
     for version in range(30):
@@ -304,7 +304,7 @@ def test_a_node_that_is_not_ready_is_left_for_the_next(
 def test_a_node_that_refuses_each_statement_is_left_for_the_next(
     galera: Galera, url: str, opened: Open
 ) -> None:
-    """It says 1047, as one does that is cut off from the others."""
+    """The node says 1047, as one does that is cut off from the others."""
     storage = opened(several(galera, url))
     append(storage, "chat", message("a"))
     with galera.connected(url) as connection:
@@ -343,7 +343,7 @@ def test_a_node_that_is_desynced_is_a_spare_one(galera: Galera, url: str, opened
 def test_an_operator_may_ask_for_more_than_causal_reads(
     galera: Galera, url: str, opened: Open, operators: int, ours: int
 ) -> None:
-    """What the server waits for by its own setting it waits for here, too."""
+    """The server waits for the same as by its own setting."""
     first = galera.nodes[0]
     first.asked(f"SET GLOBAL wsrep_sync_wait = {operators}")
     try:
@@ -369,7 +369,7 @@ def test_one_process_of_the_cluster_changes_the_schema_at_a_time(
         pass
 
 
-def test_a_lock_that_was_taken_over_is_told(nodes: list[str], opened: Open) -> None:
+def test_the_holder_of_a_lock_learns_that_it_was_taken_over(nodes: list[str], opened: Open) -> None:
     """Its holder was away for longer than a claim lasts."""
     first, second = (opened(each).connections.engine for each in nodes[:2])
 
@@ -399,7 +399,7 @@ def test_archiving_excludes_the_other_nodes(nodes: list[str], opened: Open) -> N
 def test_writers_of_all_nodes_wait_for_a_migration(
     galera: Galera, nodes: list[str], opened: Open
 ) -> None:
-    """They are refused as by a lock, and go on when the migration has ended."""
+    """The writers are refused as by a lock, and go on when the migration has ended."""
     writer = opened(nodes[1])
     append(writer, "chat", message("a"))
     done = threading.Event()

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     ],
 )  # fmt: skip
 def test_a_url_names_several_servers(url: str, expected: list[Any], shown: str | None) -> None:
-    """They stand where one server stands, or in the options `host` and `port`."""
+    """Their names stand where one server stands, or in the options `host` and `port`."""
     assert places(parsed(url)) == [Place(*each) for each in expected]
     assert shown_url(url) == (shown or url.replace(":p@", ":***@"))
 
@@ -149,7 +149,7 @@ def test_a_server_that_refuses_or_is_silent_is_left_for_the_next(
 def test_where_no_server_answers_the_error_names_the_database(
     at: Urls, refusing: Place, silent: Place
 ) -> None:
-    """It comes when `busy_timeout` is over, and not before."""
+    """The error comes when `busy_timeout` is over, and not before."""
     with pytest.raises(StorageError, match=rf"root@{refusing},{silent}/.*can be reached"):
         EventStore.open(at(refusing, silent, options="&connect_timeout=1"), busy_timeout=0.1)
 
@@ -157,7 +157,7 @@ def test_where_no_server_answers_the_error_names_the_database(
 def test_a_wrong_password_is_not_tried_on_each_server(
     mariadb: MariaDB, at: Urls, refusing: Place
 ) -> None:
-    """It would be wrong there, too."""
+    """The same password would be wrong there, too."""
     there = Place(str(mariadb.address.host), mariadb.address.port or 0)
     url = at(there, refusing).replace("root@", "root:mArKed@")
     with pytest.raises(StorageError, match="check the user and the password") as caught:

@@ -79,7 +79,7 @@ def watch(monkeypatch: pytest.MonkeyPatch) -> Watch:
     return watch
 
 
-def test_what_is_of_one_conversation_goes_to_one_node(
+def test_statements_of_one_conversation_go_to_one_node(
     url: str, watch: Watch, tmp_path: Path
 ) -> None:
     """Appending, reading, redacting, archiving, restoring and tagging ask no second node."""
@@ -114,7 +114,7 @@ def test_what_is_of_one_conversation_goes_to_one_node(
         assert list(store.verify()) == []
 
 
-def test_what_is_of_all_lanes_asks_each_lane_alone(url: str, watch: Watch) -> None:
+def test_questions_of_all_lanes_ask_each_lane_alone(url: str, watch: Watch) -> None:
     """Only the counters, the seals' lanes and the tenants are asked of all nodes at once."""
     with EventStore.open(url + WATCHED, subjects=SECRET) as store:
         for number in range(20):

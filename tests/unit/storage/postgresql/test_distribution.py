@@ -152,7 +152,7 @@ def test_a_move_that_is_killed_is_made_by_the_next_one(citus: Citus, url: str) -
     assert versions(url) == expected
 
 
-def test_a_move_that_was_broken_off_is_told(citus: Citus, url: str) -> None:
+def test_a_move_that_was_broken_off_is_named(citus: Citus, url: str) -> None:
     """By `verify` and a warning; an upgrade tidies up."""
     killed_at_distribution(url, 100)
     with pytest.warns(RuntimeWarning, match="was broken off"), EventStore.open(url) as store:
@@ -196,7 +196,7 @@ def test_a_log_that_is_half_distributed_is_made_whole(citus: Citus, url: str) ->
     assert versions(url) == dict.fromkeys(CONVERSATIONS, EVENTS)
 
 
-def test_what_cannot_be_distributed_is_refused(citus: Citus, url: str) -> None:
+def test_a_store_that_cannot_be_distributed_is_refused(citus: Citus, url: str) -> None:
     """One clear error; nothing is changed."""
     partition(url, 2)
     with pytest.raises(StorageError, match="--partitions 1` first"):

@@ -199,7 +199,7 @@ def test_a_commit_that_failed_at_a_node_is_looked_up(
 def test_a_commit_that_cannot_be_looked_up_has_an_unknown_outcome(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is never said that nothing was written; the append is repeated with its id."""
+    """No error says that nothing was written; the append is repeated with its id."""
     with EventStore.open(url, busy_timeout=0.2) as store:
         chat = store.conversation("chat")
         chat.append(message("a"))
@@ -242,7 +242,7 @@ def test_many_events_go_in_few_statements(store: EventStore) -> None:
 
 
 def test_one_request_to_a_storage_may_still_name_several_lanes(store: EventStore) -> None:
-    """They are stored in one transaction, or none is."""
+    """All of them are stored in one transaction, or none is."""
     storage = store.session.storage
     names = list(names_by_lane(store, 3).values())
     for version in range(2):
