@@ -319,7 +319,7 @@ class Postgresql(Server):
         setting = connection.exec_driver_sql("SHOW synchronous_commit").scalar()
         if not self.pooled and setting not in ("on", "remote_apply"):
             return f"synchronous_commit is {setting}, and cannot be set", "on"
-        return weak_node(connection) if self.commits_by_lane else None
+        return weak_node(connection) if self.may_spread and self.commits_by_lane else None
 
     def misplaced(self, connection: Connection) -> Iterator[str]:
         """Report what is wrong with where the tables are; nothing is asked of a plain server."""
