@@ -224,8 +224,9 @@ def test_a_binary_log_of_statements_is_refused_when_the_store_is_opened(
 ) -> None:
     """The server would refuse each append (its error 1665), which names the same remedy."""
     server = own_server(StatementsLogged)
-    url, remedy = server.database(), "nothing was written; set the server's binlog_format to MIXED"
-    with pytest.raises(StorageError, match=f"binlog_format is STATEMENT, which takes.*{remedy}"):
+    url = server.database()
+    remedy = "nothing was written; set the server's binlog_format to MIXED"
+    with pytest.raises(StorageError, match="binlog_format is STATEMENT; nothing was written: set"):
         opened(url)
     server.execute("SET GLOBAL binlog_format = MIXED")
     storage = opened(url)

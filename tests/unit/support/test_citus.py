@@ -16,7 +16,7 @@ ASKS = ROOT / "tests" / "unit" / "storage" / "postgresql" / "test_citus.py"
 def asked(**environment: str) -> subprocess.CompletedProcess[str]:
     """Run a test that asks for a cluster, in an environment that names none."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("TOOLLEDGER_", "PYTEST_"))}
-    test = f"{ASKS}::test_what_is_of_one_conversation_goes_to_one_node"
+    test = f"{ASKS}::test_statements_of_one_conversation_go_to_one_node"
     command = [sys.executable, "-m", "pytest", "-n", "0", "-p", "no:cacheprovider", "-rs", test]
     return subprocess.run(
         command, cwd=ROOT, env=kept | environment, capture_output=True, text=True, check=False
