@@ -95,7 +95,7 @@ def test_a_storm_over_lanes_that_move_loses_nothing(
 ) -> None:
     """Lanes go from node to node, by both ways that Citus has."""
     with Storm(url, nodes=citus.urls_of_all(url)) as storm:
-        for lane in random.Random(mode).sample(LANES, 2 * repeated(1)):
+        for lane in random.Random(mode).choices(LANES, k=2 * repeated(1)):
             move(citus, url, lane, mode)
             storm.wait_for_appends()
     tell(capsys, storm)
