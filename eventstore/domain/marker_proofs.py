@@ -6,7 +6,8 @@
 2. A value that is gone shows `REDACTED`. No member is missing but the forms in which a provider
    wrote a message, which are left out as a whole.
 3. What is shown and not proven is named: a text around a part that is gone, and what a marker
-   without a proof shows.
+   without a proof shows. One of a schema that was taken back, and with it the salts, keeps its
+   proof, which proves nothing any more.
 """
 
 from __future__ import annotations
@@ -122,7 +123,7 @@ def proven(tag: str, schema: int, marker: Marker) -> Proven | None:
     places = PLACES.get(tag, {}) if left is None and _is_known(tag, schema) else {}
     if not _has_form(marker, places):
         return None
-    if marker.members is msgspec.UNSET:
+    if marker.members is msgspec.UNSET or not _is_salted(marker):
         named = [name for name in places if getattr(marker, name) != _DEFAULTS[name]]
         return Proven(None, tuple(named) if left is None else ("",))
     try:
@@ -132,6 +133,10 @@ def proven(tag: str, schema: int, marker: Marker) -> Proven | None:
         return _of_part(tag, schema, marker, left, proof)
     except (ValueError, RecursionError, UnhashableArguments):  # those of msgspec are ValueErrors
         return None
+
+
+def _is_salted(marker: Marker) -> bool:
+    return len(marker.redacted) == 2 * SALTED_DIGEST_BYTES
 
 
 def _is_known(tag: str, schema: int) -> bool:
@@ -148,9 +153,8 @@ def _has_form(marker: Marker, places: Mapping[str, Place]) -> bool:
         return False
     if marker.members is msgspec.UNSET:
         return True
-    is_salted = len(marker.redacted) == 2 * SALTED_DIGEST_BYTES
     try:
-        return is_salted and msgspec.json.encode(members_proof(marker)) == bytes(marker.members)
+        return msgspec.json.encode(members_proof(marker)) == bytes(marker.members)
     except (ValueError, RecursionError):
         return False
 

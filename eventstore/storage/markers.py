@@ -76,8 +76,8 @@ def _text(value: object) -> str:
 
 def _has_its_fingerprint(row: StoredRow, stored: bytes, marker: Marker) -> bool:
     """Return whether the fingerprint is that of the marker; without a salt its digest covers it."""
-    if len(kept_digest(stored) or b"") != SALTED_DIGEST_BYTES:
-        return marker.fingerprint is None
+    if marker.fingerprint is None and len(kept_digest(stored) or b"") != SALTED_DIGEST_BYTES:
+        return True
     mark = row.fingerprint
     return marker.fingerprint == (
         bytes(mark).hex() if isinstance(mark, bytes | bytearray) else mark
