@@ -1,4 +1,4 @@
-"""A redacted log whose schema was taken back, and with it the salts, is whole when it is upgraded."""
+"""A redacted log whose schema was taken back, with the salts, is whole when it is upgraded."""
 
 from __future__ import annotations
 
@@ -18,9 +18,8 @@ def test_a_redacted_log_is_whole_after_a_way_back(tmp_path: Path, revision: str)
         chat = store.conversation("a")
         chat.add_message("user", "my number is 4711")
         chat.add_message("user", "ann@example.org asks for it")
-        chat.complete(
-            chat.start(chat.request("pay", {"card": "4000", "sum": 7}, "c").id).id, "paid"
-        )
+        chat.request("pay", {"card": "4000", "sum": 7}, "c")
+        chat.complete(chat.start("c").id, "paid")
         chat.fail(chat.start(chat.request("look", {"at": "x"}, "d").id).id, "no answer")
         store.redact("a", by="ann", versions=[1])
         store.redact("a", by="ann", text="ann@example.org")
