@@ -112,12 +112,13 @@ def is_in_form(message: JsonValue, provider: str) -> bool:
 def _known_to(provider: str) -> _Known:
     signature = adapter_of(provider).signature
     members = (signature.calls, signature.results, signature.message_calls, signature.part_calls)
+    types = frozenset({*signature.call_types, *signature.result_types})
     return _Known(
         signature.shared_members.union(*members),
-        frozenset({*signature.call_types, *signature.result_types}),
+        types,
         frozenset(signature.result_roles),
         signature.served_members,
-        signature.served_types.union(signature.part_types),
+        signature.served_types.union(signature.part_types) - types,
     )
 
 
