@@ -1,7 +1,8 @@
 """Messages that are in a provider's form: whatever else they are, importing them would lose calls.
 
 1. In a message's content stands no call and no result that the form does not know.
-2. Where a message has calls or results, some were read: the form has them at this place.
+2. Where a message has calls or results, some were read: the form has them at this place. An item
+   of its own, without a role, is one of the provider's where it is well formed.
 3. Beside its content, it has no more unknown ones than were read: they repeat those.
 4. Calls that the model wrote into its text (`<tool_call>`) cannot be read: with results, the file
    is refused.
@@ -130,8 +131,15 @@ def _lost_call(message: JsonValue, provider: str) -> str | None:
             return sign.what
     if not signs:
         return None
-    read = sum(map(_count, parse([message], provider)))
+    items = parse([message], provider)
+    if not unknown and _is_item(message) and items and all(item.well_formed for item in items):
+        return None  # one that is no call of the client's is kept as it is
+    read = sum(map(_count, items))
     return signs[0].what if not read or len(unknown) > read else None
+
+
+def _is_item(message: JsonValue) -> bool:
+    return is_json_object(message) and "role" not in message
 
 
 def _count(item: ParsedItem) -> int:

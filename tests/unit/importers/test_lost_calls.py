@@ -16,7 +16,7 @@ from support.tiers import rounds
 from eventstore import EventStore
 from eventstore.importers import SourceError, import_file
 from eventstore.providers.detection import ForeignForm
-from eventstore.providers.registry import PROVIDERS
+from eventstore.providers.registry import PROVIDERS, adapter_of
 
 ASK = {"role": "user", "content": "go"}
 STREAM = [
@@ -135,6 +135,28 @@ def test_calls_that_a_provider_ran_are_not_lost(importer: Importer) -> None:
     assert states(importer.document("openai.json", [ASK, message])) == [("f", "Pending")]
 
 
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_calls_at_a_place_that_the_form_has_not_are_refused(tmp_path: Path, provider: str) -> None:
+    """Their types are those of the form, and are read where it has them."""
+    signature = adapter_of(provider).signature
+    for kind in (*signature.call_types, *signature.result_types):
+        part = {"type": kind, "id": "1", "call_id": "1", "name": "f", "input": {}}
+        for holder in ("blocks", "pieces"):
+            said = {"role": "assistant", holder: [{"type": "text", "text": "I look."}, part]}
+            assert kind in refused(tmp_path, "f", ASK, said, provider=provider)
+
+
+def test_a_search_of_tools_that_names_no_side_is_kept(importer: Importer) -> None:
+    """Only one that says so is the client's; the other is no call, and stays as it is."""
+    asked = {"type": "message", "role": "user", "content": "hi"}
+    search = {"type": "tool_search_call", "call_id": "a", "arguments": {"q": "x"}}
+    found = {"type": "tool_search_output", "call_id": "a", "tools": []}
+    assert states(importer.document("responses.json", [asked, search, found])) == []
+    client = [{**each, "execution": "client"} for each in (search, found)]
+    done = importer.document("client.json", [asked, *client])
+    assert states(done) == [("tool_search", "Completed")]
+
+
 WORDS = st.sampled_from(["call", "use", "result", "response", "invocation", "request", "output"])
 STYLES = st.sampled_from(["{0}_{1}", "{0}-{1}", "{0}.{1}", "{0}{2}", "my_{0}_{1}", "{0}_{1}_item"])
 
@@ -148,7 +170,7 @@ def kinds(draw: st.DrawFn) -> str:
 
 
 RUN_BY_SERVERS = {"mcp_tool_use", "mcp_tool_result"}
-"""What a provider ran by itself is kept as it is, and is no call of the client."""
+"""What Anthropic ran by itself is kept as it is, and is no call of the client."""
 NAMES_OF_PARTS = st.sampled_from(["parts", "content", "contents", "blocks", "items", "pieces"])
 MEMBERS_OF_CALLS = st.fixed_dictionaries(
     {
@@ -181,7 +203,7 @@ def test_no_import_ends_well_without_the_calls_of_its_file(
     as_lines: bool,
 ) -> None:
     """However a program names its calls: they are read, or the file is refused."""
-    assume(kind not in RUN_BY_SERVERS)
+    assume(not (in_type and provider == "anthropic" and kind in RUN_BY_SERVERS))
     part = {"type": kind, **members} if in_type else {kind: {"id": "1", **members}}
     messages = [ASK, {"role": "assistant", holder: [{"type": "text", "text": "I look."}, part]}]
     path = tmp_path / ("f.jsonl" if as_lines else "f.json")
