@@ -6,7 +6,8 @@
    and appends as before, its events without a salt.
 3. On PostgreSQL, MariaDB and MySQL the table of events is locked for as long as it takes to note a
    column. The lock is waited for briefly, several times, so that others are not kept waiting
-   behind it.
+   behind it. PostgreSQL keeps it until all revisions are done: so the counters, which a later one
+   changes, are locked before it, as each append does.
 4. The way back gives each event a digest without a salt: in one transaction, or lane by lane where
    the schema has no transactions. A log is as whole at each moment as before. Writers wait
    meanwhile. It is refused while conversations are archived, and seals are lost.
@@ -37,6 +38,8 @@ HASH = sa.LargeBinary().with_variant(mysql.BINARY(16), "mysql", "mariadb")
 HASH_32 = sa.LargeBinary().with_variant(mysql.BINARY(32), "mysql", "mariadb")
 
 EVENTS, DIGESTS = "toolledger_events", "toolledger_digests"
+LOCKED = ("toolledger_lanes", EVENTS)
+"""What is locked on PostgreSQL for the column, in the order of each append."""
 NEW_TABLES = tuple(f"toolledger_{name}" for name in ("archives", "subjects", "seals"))
 CHUNK_ROWS = 2000
 
@@ -53,7 +56,8 @@ def upgrade() -> None:
             key_columns = sa.PrimaryKeyConstraint(*key, name=f"{name}_pk")
             op.create_table(name, *columns, key_columns, **options)
     if not has_column(connection, EVENTS, "salt"):
-        tried_briefly(connection, lambda: op.add_column(EVENTS, sa.Column("salt", HASH)))
+        locks = LOCKED if connection.dialect.name == "postgresql" else (EVENTS,)
+        tried_briefly(connection, lambda: add_salt(connection), locks=locks)
 
 
 def downgrade() -> None:
@@ -72,6 +76,14 @@ def downgrade() -> None:
             tried_briefly(connection, lambda: op.drop_column(EVENTS, "salt"))
     for name in (DIGESTS, *NEW_TABLES):
         run(f"DROP TABLE IF EXISTS {name}")
+
+
+def add_salt(connection: sa.Connection) -> None:
+    """Add the column of salts."""
+    if connection.dialect.name == "postgresql":
+        for name in LOCKED:
+            run(f"LOCK TABLE {name} IN ACCESS EXCLUSIVE MODE")
+    op.add_column(EVENTS, sa.Column("salt", HASH))
 
 
 def tables() -> Iterator[tuple[str, list[sa.Column[Any]], Sequence[str], dict[str, Any]]]:
@@ -233,9 +245,8 @@ def pages(connection: sa.Connection, lane: int) -> Iterator[Sequence[Any]]:
 def writers_locked(connection: sa.Connection) -> Generator[None]:
     """Keep processes that have the store open from writing meanwhile; they may read."""
     if connection.dialect.name == "postgresql":
-        names = ("toolledger_lanes", EVENTS)
-        lock = f"LOCK TABLE {', '.join(names)} IN EXCLUSIVE MODE"
-        tried_briefly(connection, lambda: run(lock), locks=names)
+        lock = f"LOCK TABLE {', '.join(LOCKED)} IN EXCLUSIVE MODE"
+        tried_briefly(connection, lambda: run(lock), locks=LOCKED)
     if connection.dialect.name in ("mysql", "mariadb"):
         with lanes_held(connection):
             yield
