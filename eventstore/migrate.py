@@ -10,8 +10,10 @@ from eventstore.storage.migrations import (
     Progress,
     check,
     downgrade,
+    epoch,
     events,
     is_under_way,
+    refuse_upwards,
     revision,
     upgrade,
 )
@@ -34,6 +36,8 @@ class SchemaState(msgspec.Struct, frozen=True):
     """Its revision; None where the database holds no store."""
     latest: str
     """The revision that this version of the library writes."""
+    epoch: str | None
+    """The mark that distinguishes the store from every other; None where there is none."""
     events: int
     """How many events there are."""
     is_broken_off: bool
@@ -58,14 +62,14 @@ def inspect(url: str) -> SchemaState:
     from eventstore.storage.sql.opening import read_schema
 
     backend = backend_for(url)
-    found, count, broken_off = read_schema(
-        backend, lambda each: (revision(each), events(each), is_under_way(each))
+    found, mark, count, broken_off = read_schema(
+        backend, lambda each: (revision(each), epoch(each), events(each), is_under_way(each))
     )
     with translated(backend):
         check(found)
     done = 0 if found is None else REVISIONS.index(found) + 1
     steps = tuple(f"{each}: {STEPS[each]}" for each in REVISIONS[done:])
-    return SchemaState(found, REVISIONS[-1], count, broken_off, steps)
+    return SchemaState(found, REVISIONS[-1], mark, count, broken_off, steps)
 
 
 def move(
@@ -82,7 +86,8 @@ def move(
     gets `lanes`, which is 16 on servers if nothing is said, and 1 in a SQLite file.
 
     Raises:
-        ValueError: `lanes` makes no sense, or the store has another number.
+        ValueError: `lanes` makes no sense, or the store has another number; or the schema is older
+            than `to`.
         SchemaTooNew, StorageError: The schema is left as it was.
     """
     from eventstore.storage.factory import migrating  # loads SQLAlchemy
@@ -100,6 +105,7 @@ def move(
             upgrade(connection, progress=progress, lanes=lanes)
         else:
             if to != "base":
+                refuse_upwards(before, to)
                 refuse_partitioned(connection)
                 refuse_distributed(connection)
             downgrade(connection, to, progress)

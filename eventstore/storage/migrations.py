@@ -128,6 +128,30 @@ def refuse_old(found: str | None, *, broken_off: bool = False) -> None:
     )
 
 
+def refuse_upwards(found: str | None, to: str) -> None:
+    """Refuse a way back that would lead to a later revision.
+
+    Raises:
+        ValueError: the schema is older, or there is none.
+    """
+    if found is None or found < to:
+        raise ValueError(
+            f"the schema is at revision {found or 'none'}, and {to} is no way back from there; "
+            "nothing was changed: run `toolledger migrate` to upgrade it"
+        )
+
+
+def epoch(connection: Connection) -> str | None:
+    """Return the mark that distinguishes the store from every other; None where it has none."""
+    from sqlalchemy import inspect  # when a migration is asked for
+
+    if not inspect(connection).has_table("toolledger_store"):
+        return None
+    found = connection.exec_driver_sql("SELECT epoch FROM toolledger_store ORDER BY id")
+    marks = [str(mark) for (mark,) in found]
+    return marks[0] if marks else None
+
+
 def events(connection: Connection) -> int:
     """Return how many events the lanes count; 0 where there are no tables."""
     from sqlalchemy import inspect  # when a migration is asked for

@@ -23,6 +23,7 @@ import pytest
 
 from eventstore import EventStore, ModelResponded, SchemaTooNew, UnknownEvent, Usage, validate
 from eventstore.migrate import REVISIONS, move
+from eventstore.migrate import inspect as look
 from eventstore.testing import FrozenClock, append, pending, running
 from projections import Projector
 from projections.cli import app
@@ -1503,7 +1504,22 @@ def test_migrate_down_counts_the_events_of_all_tenants(run: Command) -> None:
     with EventStore.open(run.url, tenant="acme") as theirs:
         theirs.conversation("chat").add_message("user", "hello")
     line = run.refused("migrate", "--down", "base", "--url", run.url)
-    assert "deletes the log with its 1 events" in line
+    assert "deletes the log with its 1 event:" in line
+
+
+def test_migrate_down_does_not_lead_upwards(run: Command, store: EventStore) -> None:
+    """A log of an older revision is not upgraded on the way; it can be dropped as it is."""
+    store.close()
+    move(run.url, "0001")
+    line = run.refused("migrate", "--down", "0003", "--url", run.url)
+    assert "is at revision 0001, and 0003 is no way back from there" in line
+    assert "deletes the log with its 11 events" in run.refused(
+        "migrate", "--down", "base", "--url", run.url
+    )
+    assert look(run.url).revision == "0001"
+    reported = run.json("migrate", "--down", "base", "--yes", "--url", run.url)
+    assert (reported["before"], reported["revision"]) == ("0001", None)
+    assert "holds no store" in run.refused("migrate", "--down", "base", "--url", run.url)
 
 
 def test_dropping_a_log_drops_its_projections(run: Command, store: EventStore) -> None:

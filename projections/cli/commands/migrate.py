@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
+from eventstore.errors import NotAStore
 from eventstore.migrate import REVISIONS, distribute, inspect, move, partition, undistribute
-from projections.cli.options import URL, Json, Url, open_store, progress_bar
+from projections.cli.options import URL, Json, Url, progress_bar
 from projections.cli.output import print_json, say
 from projections.formatting import plural
 
@@ -107,7 +108,7 @@ def migrate(  # noqa: PLR0913 - each is an option
         epoch = _refuse_loss(url, down, yes=yes)
         with progress_bar("migrating") as show:
             before, after = move(url, down, show)
-        if after is None:
+        if after is None and epoch is not None:
             from projections.projector.database import forget  # loads SQLAlchemy
 
             forget(url, epoch)
@@ -181,11 +182,16 @@ def _distribute(url: str, shards: int | None, *, there: bool, as_json: bool) -> 
         say(f"the tables are {place}: nothing to do")
 
 
-def _refuse_loss(url: str, down: str, *, yes: bool) -> str:
-    """Return the epoch of the log, after checking that its events may be dropped."""
-    with open_store(url) as store:
-        end = store.end()
-    count = sum(position for _, position in end.positions)
-    if down == "base" and count and not yes:
-        raise ValueError(f"this deletes the log with its {count:,} events: pass --yes to do it")
-    return end.epoch
+def _refuse_loss(url: str, down: str, *, yes: bool) -> str | None:
+    """Return the epoch of the log, after checking that its events may be dropped.
+
+    Nothing is upgraded for that, and the log may be damaged.
+    """
+    state = inspect(url)
+    if state.revision is None:
+        raise NotAStore("the database holds no store: name another, with --url or TOOLLEDGER_URL")
+    if down == "base" and state.events and not yes:
+        raise ValueError(
+            f"this deletes the log with its {plural(state.events, 'event')}: pass --yes to do it"
+        )
+    return state.epoch
