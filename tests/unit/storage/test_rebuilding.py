@@ -17,7 +17,7 @@ from support.migrating import killed_at_partitions
 from support.servers import PostgreSQL
 
 from eventstore import AsyncEventStore, EventStore, SchemaTooNew, SchemaTooOld
-from eventstore.errors import StoreBusy
+from eventstore.errors import StorageError, StoreBusy
 from eventstore.migrate import inspect as look
 from eventstore.migrate import move, partition
 from eventstore.storage import brief_locks, migrations
@@ -199,6 +199,65 @@ def test_sessions_in_the_way_are_named(
         sitting.exec_driver_sql("ROLLBACK")
     job()
     assert texts(url) == written
+    assert left_over(server, url) == []
+
+
+ON_POSTGRESQL = (
+    (
+        "CREATE VIEW theirs AS SELECT lane FROM toolledger_events",
+        "view theirs",
+        "DROP VIEW theirs",
+    ),
+    (
+        (
+            "CREATE TABLE theirs (lane INT, conversation BIGINT, "
+            "FOREIGN KEY (lane, conversation) REFERENCES toolledger_conversations)"
+        ),
+        "on table theirs",
+        "DROP TABLE theirs",
+    ),
+    ("CREATE INDEX theirs ON toolledger_events (recorded_at)", "index theirs", "DROP INDEX theirs"),
+    (
+        "CREATE PUBLICATION theirs FOR TABLE toolledger_event_ids",
+        "publication theirs",
+        "DROP PUBLICATION theirs",
+    ),
+    (
+        "CREATE POLICY theirs ON toolledger_fingerprints",
+        "policy theirs on table",
+        "DROP POLICY theirs ON toolledger_fingerprints",
+    ),
+)
+ON_MYSQL = (
+    (
+        (
+            "CREATE TABLE theirs (lane INT, conversation BIGINT, FOREIGN KEY (lane, conversation) "
+            "REFERENCES toolledger_conversations (lane, conversation))"
+        ),
+        "on table theirs",
+        "DROP TABLE theirs",
+    ),
+    (
+        "CREATE TRIGGER theirs AFTER INSERT ON toolledger_events FOR EACH ROW SET @seen = 1",
+        "trigger theirs on table",
+        "DROP TRIGGER theirs",
+    ),
+)
+
+
+def test_what_others_have_built_upon_tables_is_not_lost(server: Server) -> None:
+    """It is named before anything is copied; without it the tables are made anew."""
+    url = server.database(migrated=True)
+    with EventStore.open(url) as store:
+        store.conversation("chat").append(*map(message, "abcdefgh"))
+    for made, named, dropped in ON_POSTGRESQL if isinstance(server, PostgreSQL) else ON_MYSQL:
+        server.execute(made, database=url)
+        with pytest.raises(StorageError, match=f"{named}.*nothing was changed: drop it") as raised:
+            partition(url, 4, lambda *_: pytest.fail("rows were copied"))
+        assert "CASCADE" not in str(raised.value)
+        server.execute(dropped, database=url)
+    assert partition(url, 4) == 1
+    assert texts(url) == {"chat": list("abcdefgh")}
     assert left_over(server, url) == []
 
 

@@ -20,6 +20,7 @@ from eventstore.storage.brief_locks import (
 )
 from eventstore.storage.migrations import REBUILDING
 from eventstore.storage.sql.rebuilding import notes
+from eventstore.storage.sql.rebuilding.dependents import refuse_dependents
 from eventstore.storage.sql.rebuilding.rights import rights
 from eventstore.storage.sql.rebuilding.table import Span, TableAnew, keys, lanes_behind
 
@@ -51,7 +52,8 @@ def rebuild(
 
     Raises:
         StoreBusy: the tables are in use by a long transaction; they are as they were.
-        StorageError: the transaction is not under READ COMMITTED.
+        StorageError: the transaction is not under READ COMMITTED, or others have built upon the
+            tables; nothing was changed.
     """
     if connection.dialect.name not in ("postgresql", "mysql", "mariadb"):
         for table in tables:
@@ -61,6 +63,7 @@ def rebuild(
         level = connection.exec_driver_sql("SHOW transaction_isolation").scalar()
         if level != "read committed":  # it would not see what others have written since
             raise StorageError(f"the transaction is {level}: begin it under READ COMMITTED")
+    refuse_dependents(connection, [table.name for table in tables])
     run = _Run(connection, tables, tuple(locking), progress)
     if _is_alone(connection, tables):
         run.all_at_once()
