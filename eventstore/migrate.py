@@ -13,6 +13,7 @@ from eventstore.storage.migrations import (
     epoch,
     events,
     is_under_way,
+    refuse_archived,
     refuse_upwards,
     revision,
     upgrade,
@@ -108,6 +109,7 @@ def move(
                 refuse_upwards(before, to)
                 refuse_partitioned(connection)
                 refuse_distributed(connection)
+            refuse_archived(connection, to)
             downgrade(connection, to, progress)
         return before, revision(connection)
 

@@ -16,7 +16,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from eventstore.errors import NotAStore, SchemaTooNew, SchemaTooOld, StoreCorrupt
+from eventstore.errors import (
+    NotAStore,
+    SchemaTooNew,
+    SchemaTooOld,
+    StorageError,
+    StoreCorrupt,
+)
 
 if TYPE_CHECKING:
     from alembic.config import Config
@@ -138,6 +144,26 @@ def refuse_upwards(found: str | None, to: str) -> None:
         raise ValueError(
             f"the schema is at revision {found or 'none'}, and {to} is no way back from there; "
             "nothing was changed: run `toolledger migrate` to upgrade it"
+        )
+
+
+def refuse_archived(connection: Connection, to: str) -> None:
+    """Refuse a way back to a revision that knows of no archives, while conversations are archived.
+
+    It is asked before the first step: MariaDB and MySQL cannot undo one.
+
+    Raises:
+        StorageError: some are.
+    """
+    from sqlalchemy import inspect  # when a migration is asked for
+
+    if to in REVISIONS[2:] or not inspect(connection).has_table("toolledger_archives"):
+        return
+    archived = connection.exec_driver_sql("SELECT COUNT(*) FROM toolledger_archives").scalar()
+    if archived:
+        raise StorageError(
+            f"conversations are archived ({archived}), which revision 0002 cannot know; "
+            "nothing was changed: restore them first, with `toolledger restore`"
         )
 
 

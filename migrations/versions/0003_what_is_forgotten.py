@@ -23,9 +23,9 @@ import sqlalchemy as sa
 from alembic import context, op
 from sqlalchemy.dialects import mysql
 
-from eventstore.errors import StorageError
 from eventstore.storage.brief_locks import lanes_held, tried_briefly
 from eventstore.storage.chain import conversation_digest, digests_of, unsalted
+from eventstore.storage.migrations import refuse_archived
 from eventstore.storage.stored_row import StoredRow
 
 revision = "0003"
@@ -63,13 +63,7 @@ def upgrade() -> None:
 def downgrade() -> None:
     """Take the salts out of the digests, and drop the column and the tables."""
     connection = op.get_bind()
-    if sa.inspect(connection).has_table("toolledger_archives"):
-        archived = run("SELECT COUNT(*) FROM toolledger_archives").scalar()
-        if archived:
-            raise StorageError(
-                f"{archived} conversations are archived, which revision 0002 cannot know; nothing "
-                "was changed: restore them first, with `toolledger restore`"
-            )
+    refuse_archived(connection, "0002")
     if has_column(connection, EVENTS, "salt"):
         with writers_locked(connection):
             remove_salts(connection)

@@ -354,6 +354,21 @@ def test_a_broken_off_migration_is_not_continued_without_an_upgrade(mariadb: Mar
     assert look(url).is_current
 
 
+def test_a_refused_way_back_changes_nothing(server: Server, tmp_path: Path) -> None:
+    """Archives are looked for before the first step, and no mark of a migration is left."""
+    url = server.database(migrated=True)
+    with EventStore.open(url) as store:
+        store.conversation("chat").add_message("user", "hello")
+        store.retain(timedelta(microseconds=1), folder=tmp_path, dry_run=False)
+        assert len(list(store.archived())) == 1
+    for to in ("0002", "0001", "base"):
+        with pytest.raises(StorageError, match=r"archived \(1\).*nothing was changed: restore"):
+            move(url, to)
+        assert look(url).is_current
+    EventStore.open(url, upgrade=False).close()
+    assert move(url, "0003") == ("0004", "0003")
+
+
 def test_a_move_that_was_broken_off_is_named(server: Server) -> None:
     """The log is in use as before; the next `migrate` removes what was left."""
     url = server.database(migrated=True)
