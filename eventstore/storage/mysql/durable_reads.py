@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 
 from eventstore.domain.codec import DECODERS
 from eventstore.errors import StoreBusy, StoreFull, StoreReadOnly
+from eventstore.storage.sql.backend import translated
 from eventstore.storage.sql.connections import backoff_delays
 from eventstore.storage.sql.half_restores import behind
 from eventstore.storage.sql.reader import LogReader
@@ -93,7 +94,8 @@ SHOW GLOBAL STATUS WHERE Variable_name IN (
         """
         for head, last, *_ in self.connections.rows(self._sql.whole(lane)):
             if last is not None and last > head:
-                raise behind(lane, head, last)
+                with translated(self._backend):
+                    raise behind(lane, head, last)
 
     def _note_durable(self, found: Sequence[Recorded], compared: Anchor) -> None:
         """Note what is on disk: the rest may be taken back, and was not returned."""

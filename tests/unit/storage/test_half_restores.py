@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from sqlalchemy import create_engine, text
+from sqlalchemy import create_engine, make_url, text
 
 from eventstore import EventStore, StoreCorrupt
 from eventstore.testing import message
@@ -70,6 +70,7 @@ def refused(url: str, run: Run, reported: str, name: str = "chat", **given: Any)
             with pytest.raises(StoreCorrupt, match=reported) as caught:
                 store.conversation(name).append(message("more"), **given)
             assert "nothing was written" in str(caught.value)
+            assert str(make_url(url).database) in str(caught.value)
     assert stored(run) == before
 
 
@@ -185,3 +186,11 @@ def test_a_whole_log_is_looked_at_once(url: str, monkeypatch: pytest.MonkeyPatch
             store.conversation("chat").append(message(f"{number}"), event_ids=[UUID(int=number)])
         store.conversation("chat").add_message("user", "more")
         assert looks == [store.session.storage.lane_of("chat")]
+
+
+def test_the_database_is_named_where_a_call_reads_first(url: str, run: Run) -> None:
+    """The conversation is read before a request is written; MariaDB's reader meets it there."""
+    run("UPDATE toolledger_lanes SET position = 0")
+    with EventStore.open(url) as store, pytest.raises(StoreCorrupt, match=BEHIND) as caught:
+        store.conversation("chat").request("pay", {"n": 2})
+    assert str(make_url(url).database) in str(caught.value)
