@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from eventstore.errors import NotAStore
+from eventstore import NotAStore
 from eventstore.migrate import REVISIONS, distribute, inspect, move, partition, undistribute
 from projections.cli.options import URL, Json, Url, progress_bar
 from projections.cli.output import print_json, say
