@@ -6,7 +6,7 @@ append does: with the error of a lock that was waited for, so that writers of ev
 again, for as long as their `busy_timeout`.
 
 It does so while the lock of the schema is claimed, see `mysql.leases`. So a trigger that a process
-left behind that ended in the middle stops nobody any more when that claim has ended.
+left behind that ended in the middle stops no writer after the end of that claim.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def writers_stopped(connection: Connection) -> Generator[None]:
     """
     if not _is_claimed(connection):
         raise StorageError(
-            "nobody holds the lock of the cluster's schema; nothing was changed: run `toolledger "
+            "the lock of the cluster's schema is not held; nothing was changed: run `toolledger "
             "migrate`"
         )
     connection.exec_driver_sql(_DROP)
