@@ -176,9 +176,9 @@ def beside(
 def measured(events: int, scratch: Path) -> list[Figure]:
     """Return the figures of a server that is started, or of the cluster that is named."""
     if os.environ.get("TOOLLEDGER_CITUS_URL"):
-        from support.citus import Citus, _parsed
+        from support.citus import Citus
 
-        cluster = Citus(_parsed(os.environ["TOOLLEDGER_CITUS_URL"]))
+        cluster = Citus.at(os.environ["TOOLLEDGER_CITUS_URL"])
         url = cluster.url(cluster.database())
         try:
             grow(ROOT, url, events)
