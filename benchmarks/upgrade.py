@@ -163,6 +163,7 @@ def beside(
         wait, _, error = process.communicate()[0].strip("\n").split(" ", 2)
         waits[role] = max(waits.get(role, 0), float(wait))
         print(f"{what}: a process that {role}s: {wait} {error}", file=sys.stderr)
+        assert what == "upgrade" or not error, "it would have gone on, and perhaps waited longer"
     figures = [
         Figure(f"{what}: the whole", took, "s"),
         Figure(f"{what}: longest wait of a writer", waits["write"], "s", 1),
