@@ -17,7 +17,7 @@ from support.migrating import killed_at_partitions
 from support.servers import PostgreSQL
 
 from eventstore import AsyncEventStore, EventStore, SchemaTooNew, SchemaTooOld
-from eventstore.errors import StoreBusy
+from eventstore.errors import StorageError, StoreBusy
 from eventstore.migrate import inspect as look
 from eventstore.migrate import move, partition
 from eventstore.storage import brief_locks, migrations
@@ -209,6 +209,23 @@ def test_a_run_that_lost_its_lock_writes_no_more(server: Server) -> None:
     with pytest.raises(StoreBusy, match="another process changes the schema since this one lost"):
         move(url, progress=once(lambda: server.execute(taken, database=url)))
     move(url)
+    assert texts(url) == written
+
+
+def test_a_run_whose_batches_lose_their_connection_leaves_nothing(postgresql: PostgreSQL) -> None:
+    """As after a Ctrl-C, which ends a connection; that with the lock of the schema goes on."""
+    url = postgresql.database(migrated=True)
+    with EventStore.open(url) as store:
+        for name in CONVERSATIONS:
+            store.conversation(name).append(*(message(f"{name} {number}") for number in range(4)))
+    written = texts(url)
+    ended = (
+        "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE state = 'idle' "
+        "AND datname = current_database() AND pid <> pg_backend_pid()"
+    )
+    with pytest.raises(StorageError, match="terminating connection"):
+        partition(url, 4, once(lambda: postgresql.execute(ended, database=url)))
+    assert left_over(postgresql, url) == []
     assert texts(url) == written
 
 
