@@ -287,7 +287,7 @@ class Alone:
 
 
 def write(url: str, number: int, seconds: float, ready: Any, go: Any, results: Any) -> None:
-    """Append in threads for some seconds; put the number of events."""
+    """Append in threads for some seconds; put the number of events, and how many a second."""
     counts = [0] * THREADS
     with EventStore.open(url) as store:
         chats = [
@@ -299,7 +299,8 @@ def write(url: str, number: int, seconds: float, ready: Any, go: Any, results: A
                 chat.add_message("user", "begun")
         ready.release()
         go.wait()
-        until = time.monotonic() + seconds
+        began = time.monotonic()
+        until = began + seconds
 
         def work(thread: int) -> None:
             while time.monotonic() < until:
@@ -312,7 +313,8 @@ def write(url: str, number: int, seconds: float, ready: Any, go: Any, results: A
             each.start()
         for each in threads:
             each.join()
-    results.put(sum(counts))
+        took = time.monotonic() - began  # until the last append was answered
+    results.put((sum(counts), sum(counts) / took))
 
 
 def follow(url: str, ready: Any, go: Any, end: Any, results: Any) -> None:
@@ -345,13 +347,14 @@ def storm(place: Place, writers: int, seconds: float) -> tuple[float, list[float
         ready.acquire()
     before = counted(place)
     go.set()
-    total = sum(results.get() for _ in range(processes))
+    done = [results.get() for _ in range(processes)]
+    total, rate = (sum(of) for of in zip(*done, strict=True))
     time.sleep(1)
     end.set()
     delays = seen.get()
     for process in started:
         process.join()
-    return total / seconds, delays, counted(place).since(before).syncs / total
+    return rate, delays, counted(place).since(before).syncs / total
 
 
 def main() -> None:

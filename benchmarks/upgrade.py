@@ -163,6 +163,7 @@ def beside(
         wait, _, error = process.communicate()[0].strip("\n").split(" ", 2)
         waits[role] = max(waits.get(role, 0), float(wait))
         print(f"{what}: a process that {role}s: {wait} {error}", file=sys.stderr)
+        assert what == "upgrade" or not error, "it would have gone on, and perhaps waited longer"
     figures = [
         Figure(f"{what}: the whole", took, "s"),
         Figure(f"{what}: longest wait of a writer", waits["write"], "s", 1),
@@ -176,9 +177,9 @@ def beside(
 def measured(events: int, scratch: Path) -> list[Figure]:
     """Return the figures of a server that is started, or of the cluster that is named."""
     if os.environ.get("TOOLLEDGER_CITUS_URL"):
-        from support.citus import Citus, _parsed
+        from support.citus import Citus
 
-        cluster = Citus(_parsed(os.environ["TOOLLEDGER_CITUS_URL"]))
+        cluster = Citus.at(os.environ["TOOLLEDGER_CITUS_URL"])
         url = cluster.url(cluster.database())
         try:
             grow(ROOT, url, events)

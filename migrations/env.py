@@ -13,11 +13,11 @@ from __future__ import annotations
 import os
 
 from alembic import context
-from sqlalchemy import Connection, create_engine
+from sqlalchemy import Connection, create_engine, inspect
 
 from eventstore.storage.brief_locks import prepare_changes
 from eventstore.storage.factory import backend_for
-from eventstore.storage.migrations import UNDER_WAY
+from eventstore.storage.migrations import UNDER_WAY, mark
 from eventstore.storage.sql.distribution import at_the_coordinator
 from eventstore.storage.sql.schema import metadata_of
 
@@ -33,7 +33,7 @@ def run(connection: Connection) -> None:
     """Run the migrations on `connection`, in its transaction."""
     in_steps = connection.dialect.name in ("mysql", "mariadb")
     if in_steps:
-        connection.exec_driver_sql(f"CREATE TABLE IF NOT EXISTS {UNDER_WAY} (since INTEGER)")
+        mark(connection, new=not inspect(connection).has_table("toolledger_lanes"))
     context.configure(
         connection=connection,
         target_metadata=metadata_of(connection.dialect.name),

@@ -195,6 +195,21 @@ def is_broken_off(connection: Connection) -> bool:
     return inspect(connection).has_table(UNDER_WAY)
 
 
+def mark(connection: Connection, *, new: bool) -> None:
+    """Mark the database while a migration runs; `new`, if no process can have the store open."""
+    connection.exec_driver_sql(f"CREATE TABLE IF NOT EXISTS {UNDER_WAY} (since INTEGER)")
+    if new:
+        connection.exec_driver_sql(f"INSERT INTO {UNDER_WAY} VALUES (0)")
+
+
+def is_being_made(connection: Connection) -> bool:
+    """Return whether the migration that runs makes the store: see `mark`."""
+    if not is_broken_off(connection):
+        return False
+    rows = connection.exec_driver_sql(f"SELECT since FROM {UNDER_WAY} LIMIT 1")
+    return rows.first() is not None
+
+
 def is_under_way(connection: Connection) -> bool:
     """Return whether a migration, or a move of the tables, runs or was broken off."""
     from sqlalchemy import inspect  # when a migration is asked for

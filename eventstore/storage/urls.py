@@ -27,6 +27,7 @@ _SERVERS = re.compile(
 )
 _SERVER = re.compile(r"\[?(?P<host>(?<=\[)[^\]]*|[^:\[\]]*)\]?(?::(?P<port>.*))?", re.DOTALL)
 _PORT = re.compile(r"[0-9]{0,5}")
+_LAST_PORT = 65535
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]{0,40}:(?://)?)(.*)", re.DOTALL)
 _MAY_HOLD_SECRETS = re.compile(r"[:@=?&;,#%\s]")
 _SIGNS_IN_A_NAME = re.compile(r"[;=&#]")
@@ -69,7 +70,8 @@ def parsed(text: str) -> URL:
     """Return a database URL; several servers are in its options `host` and `port`.
 
     Raises:
-        ValueError: it is not a database URL. No secret of it is in the error.
+        ValueError: it is not a database URL, or names no possible port. No secret of it is in the
+            error.
     """
     url = _url_or_none(text)
     if url is None:
@@ -81,7 +83,19 @@ def parsed(text: str) -> URL:
                 "for / in the user's name and the password"
             )
         raise ValueError(f"{what} is not a database URL: {remedy}")
+    _check_ports(url)
     return url
+
+
+def _check_ports(url: URL) -> None:
+    """Refuse what is no port: a server that is not there would be left for the next one."""
+    ports = [] if url.port is None else [str(url.port)]
+    for port in [*ports, *filter(None, _listed(url.query.get("port", ())))]:
+        if not _PORT.fullmatch(port) or not 1 <= int(port) <= _LAST_PORT:
+            raise ValueError(
+                f"{shown_address(url)}: {port!r} is not a port: write a number from 1 to "
+                f"{_LAST_PORT}"
+            )
 
 
 def _url_or_none(text: object) -> URL | None:

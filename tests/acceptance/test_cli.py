@@ -1471,6 +1471,8 @@ def test_migrate_check_changes_nothing(run: Command, store: EventStore) -> None:
     assert (reported["revision"], reported["current"], reported["events"]) == ("0001", False, 11)
     both = run.here("migrate", "--check", "--down", "0001", "--url", run.url, status=2)
     assert "pass it without --check" in both.stderr
+    both = run.here("migrate", "--check", "--undistribute", "--url", run.url, status=2)
+    assert "--undistribute: pass it without --check" in both.stderr
     other = f"sqlite:///{run.folder / 'none.db'}"
     assert "no store" in run.refused("migrate", "--check", "--url", other)
     assert not (run.folder / "none.db").exists()

@@ -47,6 +47,13 @@ class Citus:
         self._numbers = itertools.count(1)
         self._databases: list[str] = []
 
+    @classmethod
+    def at(cls, named: str) -> Citus:
+        """Return the cluster of a URL, or of a list of hosts."""
+        from eventstore.storage.urls import parsed  # only where a cluster runs
+
+        return cls(parsed(named if "://" in named else f"postgresql://postgres@{named}/postgres"))
+
     @functools.cached_property
     def nodes(self) -> list[Node]:
         """The nodes as they know each other, the coordinator first."""
@@ -227,13 +234,6 @@ def citus() -> Iterator[Citus]:
         if required("citus"):
             pytest.fail(f"{reason} (TOOLLEDGER_REQUIRE asks for it)")
         pytest.skip(reason)
-    cluster = Citus(_parsed(named))
+    cluster = Citus.at(named)
     yield cluster
     cluster.remove()
-
-
-def _parsed(named: str) -> URL:
-    """Return the URL that is given, or that of a list of hosts."""
-    from eventstore.storage.urls import parsed
-
-    return parsed(named if "://" in named else f"postgresql://postgres@{named}/postgres")

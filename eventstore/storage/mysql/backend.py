@@ -43,7 +43,7 @@ from eventstore.storage.clusters import (
 from eventstore.storage.interface import Draft
 from eventstore.storage.mysql.durable_reads import DurableReader
 from eventstore.storage.mysql.hosts import BALANCING
-from eventstore.storage.mysql.leases import cluster_lease
+from eventstore.storage.mysql.leases import SCHEMA, cluster_lease
 from eventstore.storage.mysql.routing import Routing
 from eventstore.storage.sql.archiving_lock import held
 from eventstore.storage.sql.log import Log
@@ -113,6 +113,10 @@ _SET_FORMAT = (
     "nothing was written; set the server's binlog_format to MIXED or ROW, in its file of options, "
     "too"
 )
+_NO_TRIGGERS = (
+    "nothing was changed; set log_bin_trust_function_creators = 1 on each server, or migrate as a "
+    "user with the right SUPER"
+)
 _MEANINGS: dict[int, tuple[type[StorageError], str]] = {
     1020: (StoreBusy, f"other writers were in the way; {_AGAIN}"),
     1021: (StoreFull, "nothing was written; free some space and try again"),
@@ -140,6 +144,7 @@ _MEANINGS: dict[int, tuple[type[StorageError], str]] = {
     1273: (NotAStore, "use MariaDB 10.2, or MySQL 8.0, or a later one"),
     1290: (StoreReadOnly, "nothing was written; connect to the primary server"),
     1406: (StorageError, "nothing was written; use a shorter id or tag"),
+    1419: (StorageError, _NO_TRIGGERS),
     1665: (StorageError, _SET_FORMAT),
     1792: (StoreReadOnly, "nothing was written; connect to the primary server"),
     1836: (StoreReadOnly, "nothing was written; connect to the primary server"),
@@ -362,7 +367,7 @@ class Mysql(Server):
         else:
             if self.routing.cluster is GALERA:  # the other way changes this server alone
                 connection.exec_driver_sql("SET SESSION wsrep_OSU_method = 'TOI'")
-            with cluster_lease(connection.engine, "schema", wait, "changes the schema"):
+            with cluster_lease(connection.engine, SCHEMA, wait, "changes the schema"):
                 yield
         connection.exec_driver_sql(f"SELECT RELEASE_LOCK({_LOCK})")
 

@@ -72,7 +72,7 @@ def places(url: URL) -> list[Place]:
     """Return where the servers of a URL listen; none where it names one alone, or a socket.
 
     Raises:
-        ValueError: a port is not one, or there are more ports than servers.
+        ValueError: a server has no name, or there are more ports than servers.
     """
     if url.host or "," not in str(url.query.get("host", "")):
         return []
@@ -81,4 +81,6 @@ def places(url: URL) -> list[Place]:
         raise ValueError(
             f"{shown_address(url)} has a server without a name: write HOST:PORT,HOST:PORT"
         )
+    if str(url.query.get("port", "")).count(",") >= len(found):
+        raise ValueError(f"{shown_address(url)} has more ports than servers: write one for each")
     return [Place(host, int(port or DEFAULT_PORT)) for host, port in found]

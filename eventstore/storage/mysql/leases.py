@@ -31,6 +31,9 @@ RENEWAL_SECONDS = 10.0
 
 LOCKS = "toolledger_locks"
 
+SCHEMA = "schema"
+"""The lock of changes of the schema."""
+
 _CREATE = f"""\
 CREATE TABLE IF NOT EXISTS {LOCKS} (
     name VARCHAR(32) NOT NULL PRIMARY KEY, holder CHAR(32) NOT NULL, until DATETIME(6) NOT NULL

@@ -44,7 +44,7 @@ def prepare(connection: Connection, shards: int | None) -> bool:
     Returns whether there is anything to be distributed.
 
     Raises:
-        ValueError: it is no cluster of Citus, or `shards` makes no sense.
+        ValueError: it is no cluster of Citus, `shards` makes no sense, or there are others already.
         StorageError: the tables are partitioned, or this is not the coordinator.
         StoreBusy: long transactions were in the way; the tables are left as they were.
     """
@@ -59,6 +59,9 @@ def prepare(connection: Connection, shards: int | None) -> bool:
         )
     found = placements(asked_on(connection))
     wrong = misplaced(found)
+    kept = next((table.name for table in BY_LANE if table.name in {*found} - {*wrong}), None)
+    if shards is not None and kept is not None:
+        _check_same(connection, shards, kept)
     _bring_back(connection, [table for table in BY_LANE if table.name in {*wrong} & {*found}])
     for name in EVERYWHERE:
         if name in wrong:
@@ -175,6 +178,18 @@ def _check(connection: Connection) -> None:
             "join them, see https://docs.citusdata.com"
         )
     check_coordinator(asked_on(connection))
+
+
+def _check_same(connection: Connection, shards: int, name: str) -> None:
+    """Refuse another number of shards than that of a table that stays as it is."""
+    count = connection.exec_driver_sql(
+        f"SELECT count(*) FROM pg_dist_shard WHERE logicalrelid = '{name}'::regclass"
+    ).scalar_one()
+    if count != shards:
+        raise ValueError(
+            f"shards is {shards}: the tables have {count} already; to have another number, run "
+            "`toolledger migrate --undistribute` first"
+        )
 
 
 def _lanes(connection: Connection) -> int:

@@ -316,7 +316,7 @@ def _check_settings(server: Server, connection: Connection) -> None:
         setting, right = weak
         warnings.warn(
             f"{server.address}: {setting}: what was appended last may be lost when the server's "
-            f"machine goes down; set it to {right}, or open with durability='normal'",
+            f"machine or network fails; set it to {right}, or open with durability='normal'",
             RuntimeWarning,
             stacklevel=2,
         )

@@ -84,7 +84,7 @@ def migrate(  # noqa: PLR0913 - each is an option
             "--down": down,
             "--partitions": partitions,
             "--lanes": lanes,
-            "--distribute": distributed,
+            "--undistribute" if distributed is False else "--distribute": distributed,
         }
     )
     if shards is not None and not distributed:

@@ -271,6 +271,23 @@ def test_a_run_that_lost_its_lock_writes_no_more(server: Server) -> None:
     assert texts(url) == written
 
 
+def test_a_run_whose_batches_lose_their_connection_leaves_nothing(postgresql: PostgreSQL) -> None:
+    """As after a Ctrl-C, which ends a connection; that with the lock of the schema goes on."""
+    url = postgresql.database(migrated=True)
+    with EventStore.open(url) as store:
+        for name in CONVERSATIONS:
+            store.conversation(name).append(*(message(f"{name} {number}") for number in range(4)))
+    written = texts(url)
+    ended = (
+        "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE state = 'idle' "
+        "AND datname = current_database() AND pid <> pg_backend_pid()"
+    )
+    with pytest.raises(StorageError, match="terminating connection"):
+        partition(url, 4, once(lambda: postgresql.execute(ended, database=url)))
+    assert left_over(postgresql, url) == []
+    assert texts(url) == written
+
+
 def test_no_limit_ends_a_batch(postgresql: PostgreSQL) -> None:
     """Each transaction of a run lifts the limits of the database for itself."""
     url, written = first_log(postgresql, 2)

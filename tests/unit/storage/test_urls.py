@@ -333,6 +333,25 @@ def test_several_servers_are_read_as_libpq_does(
 
 
 @pytest.mark.parametrize(
+    ("server", "port"),
+    [
+        ("h1:99999,h2/d", "99999"),
+        ("h1,h2:0/d", "0"),
+        ("h1:70000/d", "70000"),
+        ("h1:0/d", "0"),
+        ("/d?host=h1,h2&port=x", "x"),
+        ("/d?host=h1,h2&port=1,65536", "65536"),
+    ],
+)
+@pytest.mark.parametrize("scheme", ["postgresql", "mysql", "mariadb+pymysql"])
+def test_a_port_that_cannot_be_one_is_named(scheme: str, server: str, port: str) -> None:
+    """A server that is never there would else be left for the next one, and never missed."""
+    with pytest.raises(ValueError, match=f"'{port}' is not a port: write a number from") as caught:
+        parsed(f"{scheme}://u:{MARK}@{server}")
+    assert MARK not in str(caught.value)
+
+
+@pytest.mark.parametrize(
     ("url", "expected"),
     [
         ("postgresql://h1,h2/d", {"connect_timeout": 5, "target_session_attrs": "read-write"}),

@@ -154,10 +154,19 @@ class _Run:
                 tried_briefly(self.connection, self._switch, locks=self._locked())
             except BaseException:
                 with suppress(Exception):
-                    _sweep(self.own, names)
+                    self._give_up(names)
                 raise
             if not self.is_postgresql:
                 _sweep(self.own, names)
+
+    def _give_up(self, names: Iterable[str]) -> None:
+        """Remove what there is of this run, while the lock of the schema is held.
+
+        A connection that a Ctrl-C has struck serves no more.
+        """
+        self.connection.exec_driver_sql("SELECT 1")
+        with _beside(self.connection) as other:
+            _sweep(other, names)
 
     @contextmanager
     def _begun(self) -> Generator[None]:

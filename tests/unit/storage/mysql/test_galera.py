@@ -10,7 +10,8 @@ import pymysql
 import pytest
 from sqlalchemy import make_url
 
-from eventstore.errors import StoreBusy
+from eventstore.errors import StorageError, StoreBusy
+from eventstore.migrate import partition
 from eventstore.storage.clusters import (
     FENCE,
     GALERA,
@@ -24,7 +25,7 @@ from eventstore.storage.clusters import (
 from eventstore.storage.factory import backend_for, open_storage
 from eventstore.storage.interface import Append
 from eventstore.storage.mysql.backend import Mysql
-from eventstore.storage.mysql.leases import LOCKS, cluster_lease
+from eventstore.storage.mysql.leases import LOCKS, SCHEMA, cluster_lease
 from eventstore.storage.sql.storage import SqlStorage
 from eventstore.storage.stopped_writers import is_in_cluster, writers_stopped
 from eventstore.testing import append, draft, message
@@ -399,7 +400,10 @@ def test_archiving_excludes_the_other_nodes(nodes: list[str], opened: Open) -> N
 def test_writers_of_all_nodes_wait_for_a_migration(
     galera: Galera, nodes: list[str], opened: Open
 ) -> None:
-    """The writers are refused as by a lock, and go on when the migration has ended."""
+    """The writers are refused as by a lock, and go on when the migration has ended.
+
+    One that was killed stops them for as long as its claim lasts.
+    """
     writer = opened(nodes[1])
     append(writer, "chat", message("a"))
     done = threading.Event()
@@ -410,8 +414,14 @@ def test_writers_of_all_nodes_wait_for_a_migration(
 
     with galera.connected(nodes[0]) as connection:
         assert is_in_cluster(connection)
+        with (
+            pytest.raises(StorageError, match="run `toolledger migrate`"),
+            writers_stopped(connection),
+        ):
+            pytest.fail("nobody holds the lock")
         thread = threading.Thread(target=write)
-        with writers_stopped(connection):
+        lock = cluster_lease(connection.engine, SCHEMA, 5.0, "changes the schema")
+        with lock, writers_stopped(connection):
             hasty = opened(nodes[2], 0.0)
             with pytest.raises(StoreBusy, match="the schema is being changed"):
                 append(hasty, "chat", message("c"), version=1)
@@ -421,3 +431,36 @@ def test_writers_of_all_nodes_wait_for_a_migration(
         thread.join(30)
     assert done.is_set()
     assert [each.version for each in opened(nodes[0]).conversation("chat")] == [1, 2]
+    with galera.connected(nodes[0]) as connection:
+        lock = cluster_lease(connection.engine, SCHEMA, 5.0, "changes the schema")
+        with lock, writers_stopped(connection):
+            with pytest.raises(StoreBusy, match="the schema is being changed"):
+                append(hasty, "chat", message("c"), version=2)
+            connection.exec_driver_sql(f"UPDATE {LOCKS} SET until = '2000-01-01'")  # noqa: S608 - our own words
+            append(hasty, "chat", message("c"), version=2)
+
+
+def test_a_user_who_may_create_no_triggers_makes_a_store_and_migrates_none(
+    galera: Galera, opened: Open
+) -> None:
+    """A new store has no writers to stop. Where there are some, the error names the setting."""
+    url = galera.database()
+    database = make_url(url).database
+    first = galera.nodes[0]
+    first.asked("CREATE USER IF NOT EXISTS plain@'%'", f"GRANT ALL ON {database}.* TO plain@'%'")
+    plain = make_url(url).set(username="plain").render_as_string(hide_password=False)
+    append(opened(plain), "chat", message("a"))
+    with (
+        pytest.warns(RuntimeWarning, match="may not create triggers"),
+        pytest.raises(StorageError, match="nothing was changed; set log_bin_trust_function_cre"),
+    ):
+        partition(plain, 4)
+    append(opened(plain), "chat", message("b"), version=1)
+    try:
+        for node in galera.nodes:
+            node.asked("SET GLOBAL log_bin_trust_function_creators = 1")
+        assert partition(plain, 4) == 1
+    finally:
+        for node in galera.nodes:
+            node.asked("SET GLOBAL log_bin_trust_function_creators = 0")
+    assert [each.version for each in opened(url).conversation("chat")] == [1, 2]

@@ -207,6 +207,9 @@ def test_a_store_that_cannot_be_distributed_is_refused(citus: Citus, url: str) -
     distribute(url, 5)
     shards = "SELECT count(*) FROM pg_dist_shard WHERE logicalrelid = 'toolledger_lanes'::regclass"
     assert citus.execute(shards, database=url)[0][0] == 5
+    assert not distribute(url, 5)
+    with pytest.raises(ValueError, match="shards is 7: the tables have 5 already"):
+        distribute(url, 7)
     with pytest.raises(StorageError, match="the tables are distributed"):
         partition(url, 2)
     with pytest.raises(StorageError, match="--undistribute` first"):
