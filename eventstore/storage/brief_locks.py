@@ -106,14 +106,10 @@ def lanes_held(connection: Connection, *, briefly: bool = False) -> Generator[No
     Every writer uses it first, and so waits without any lock of the events. With the lanes' rows
     it would be otherwise: a writer that waits for one has looked at the events, too. With `briefly`
     the table is waited for no longer than `WAIT_SECONDS`. In a cluster locks count on one server
-    alone. A store that is being made has no writers.
+    alone.
     """
-    from eventstore.storage.migrations import is_being_made
     from eventstore.storage.stopped_writers import is_in_cluster, writers_stopped
 
-    if is_being_made(connection):
-        yield
-        return
     if is_in_cluster(connection):
         with writers_stopped(connection):
             yield

@@ -26,6 +26,9 @@ NOT_READY = 1047
 NOT_IN_GROUP = frozenset({3781, 3782, 3783, 3796, 3797, 3799})
 """What group replication refuses a transaction with that begins on such a server."""
 
+LOCKS, SCHEMA = "toolledger_locks", "schema"
+"""The table of the locks of a cluster, see `mysql.leases`; the lock of changes of the schema."""
+
 FENCE = (
     "UPDATE toolledger_lanes SET position = position + 1 WHERE lane = %s",
     "UPDATE toolledger_lanes SET position = position - 1 WHERE lane = %s",

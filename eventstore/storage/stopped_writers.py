@@ -16,8 +16,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from eventstore.errors import StorageError
-from eventstore.storage.clusters import runner, standing
-from eventstore.storage.mysql.leases import LOCKS, SCHEMA
+from eventstore.storage.clusters import LOCKS, SCHEMA, runner, standing
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection

@@ -37,13 +37,14 @@ from eventstore.storage.clusters import (
     GALERA,
     NOT_IN_GROUP,
     NOT_READY,
+    SCHEMA,
     is_galera,
     risk_of_split,
 )
 from eventstore.storage.interface import Draft
 from eventstore.storage.mysql.durable_reads import DurableReader
 from eventstore.storage.mysql.hosts import BALANCING
-from eventstore.storage.mysql.leases import SCHEMA, cluster_lease
+from eventstore.storage.mysql.leases import cluster_lease
 from eventstore.storage.mysql.routing import Routing
 from eventstore.storage.sql.archiving_lock import held
 from eventstore.storage.sql.log import Log

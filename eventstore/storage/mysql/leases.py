@@ -19,6 +19,7 @@ from sqlalchemy.exc import DBAPIError
 
 from eventstore.errors import StoreBusy
 from eventstore.latch import Latch
+from eventstore.storage.clusters import LOCKS
 from eventstore.storage.sql.connections import backoff_delays
 
 if TYPE_CHECKING:
@@ -28,11 +29,6 @@ SECONDS = 120
 """How long a claim lasts that is not renewed: the servers' clocks may differ by less."""
 
 RENEWAL_SECONDS = 10.0
-
-LOCKS = "toolledger_locks"
-
-SCHEMA = "schema"
-"""The lock of changes of the schema."""
 
 _CREATE = f"""\
 CREATE TABLE IF NOT EXISTS {LOCKS} (

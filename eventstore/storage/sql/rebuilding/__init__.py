@@ -13,7 +13,8 @@
    transaction that is under way: a new store, a way back that has locked them, a file.
 """
 
-from eventstore.storage.sql.rebuilding.driver import rebuild, sweep
+from eventstore.storage.sql.rebuilding.driver import rebuild
+from eventstore.storage.sql.rebuilding.remains import sweep
 from eventstore.storage.sql.rebuilding.table import Span, TableAnew
 
 __all__ = ["Span", "TableAnew", "rebuild", "sweep"]

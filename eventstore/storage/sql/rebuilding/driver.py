@@ -18,9 +18,10 @@ from eventstore.storage.brief_locks import (
     prepare_changes,
     tried_briefly,
 )
-from eventstore.storage.migrations import REBUILDING
+from eventstore.storage.migrations import REBUILDING, is_being_made
 from eventstore.storage.sql.rebuilding import notes
 from eventstore.storage.sql.rebuilding.dependents import refuse_dependents
+from eventstore.storage.sql.rebuilding.remains import beside, swept
 from eventstore.storage.sql.rebuilding.rights import rights
 from eventstore.storage.sql.rebuilding.table import Span, TableAnew, keys, lanes_behind
 
@@ -71,16 +72,6 @@ def rebuild(
         run.beside_others()
 
 
-def sweep(connection: sa.Connection, tables: Iterable[str]) -> None:
-    """Remove what a run that was broken off has left of its work on tables of these names."""
-    if connection.dialect.name not in ("postgresql", "mysql", "mariadb"):
-        return
-    if not sa.inspect(connection).has_table(REBUILDING):
-        return
-    with _beside(connection) as own:
-        _sweep(own, tables)
-
-
 Batch: TypeAlias = Callable[[], AbstractContextManager[object]]
 """Makes what a batch runs in: a transaction, or nothing where one is under way."""
 
@@ -120,7 +111,8 @@ class _Run:
             self.connection.exec_driver_sql(f"DROP TABLE {table.old}")
 
     def _copy_with_lanes(self) -> None:
-        with lanes_held(self.connection, briefly=True):
+        own = self.connection
+        with nullcontext() if is_being_made(own) else lanes_held(own, briefly=True):
             for table in self.tables:
                 added = (f"{each.name}_new" for each in table.beside)
                 for left in (table.new, table.old, *added):
@@ -144,10 +136,10 @@ class _Run:
         """Copy in batches, and let the tables change places in one short step."""
         names = [each.name for table in self.tables for each in (table.table, *table.beside)]
         with ExitStack() as stack:
-            self.own = stack.enter_context(_beside(self.connection))
+            self.own = stack.enter_context(beside(self.connection))
             if self.is_postgresql:
                 stack.enter_context(_idle_for_long(self.connection))
-            _sweep(self.own, names)
+            swept(self.own, names)
             try:
                 stack.enter_context(self._begun())
                 self._copy_in_rounds()
@@ -157,7 +149,7 @@ class _Run:
                     self._give_up(names)
                 raise
             if not self.is_postgresql:
-                _sweep(self.own, names)
+                swept(self.own, names)
 
     def _give_up(self, names: Iterable[str]) -> None:
         """Remove what there is of this run, while the lock of the schema is held.
@@ -165,8 +157,8 @@ class _Run:
         A connection that a Ctrl-C has struck serves no more.
         """
         self.connection.exec_driver_sql("SELECT 1")
-        with _beside(self.connection) as other:
-            _sweep(other, names)
+        with beside(self.connection) as other:
+            swept(other, names)
 
     @contextmanager
     def _begun(self) -> Generator[None]:
@@ -450,22 +442,6 @@ def _replace(connection: sa.Connection, table: TableAnew, progress: Progress | N
 
 
 @contextmanager
-def _beside(connection: sa.Connection) -> Generator[sa.Connection]:
-    """Give a connection for transactions beside the one that holds the lock of the schema.
-
-    On MariaDB and MySQL that is the same one: there the lock is the session's.
-    """
-    if connection.dialect.name != "postgresql":
-        yield connection
-        return
-    with connection.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as own:
-        try:
-            yield own
-        finally:
-            own.invalidate()
-
-
-@contextmanager
 def _idle_for_long(connection: sa.Connection) -> Generator[None]:
     """Let the transaction that holds the lock of the schema stand still: it locks nothing else."""
     run = connection.exec_driver_sql
@@ -473,31 +449,3 @@ def _idle_for_long(connection: sa.Connection) -> Generator[None]:
     run(f"SET LOCAL {_IDLE_LIMIT} = 0")
     yield
     run(f"SET LOCAL {_IDLE_LIMIT} = '{before}'")
-
-
-def _sweep(connection: sa.Connection, names: Iterable[str]) -> None:
-    """Remove what is left of a run; on PostgreSQL in one transaction, elsewhere the mark last.
-
-    Raises:
-        StoreBusy: a table is in use, so that its triggers cannot be removed.
-    """
-    run = connection.exec_driver_sql
-    is_postgresql = connection.dialect.name == "postgresql"
-    if is_postgresql:
-        run("BEGIN ISOLATION LEVEL READ COMMITTED")
-        prepare_changes(connection)
-    try:
-        there = set(sa.inspect(connection).get_table_names())
-        for name in names if REBUILDING in there else ():
-            notes.end(connection, name)
-            if not is_postgresql and {name, f"{name}_old"} <= there:
-                run(f"DROP TABLE {name}_old")
-            run(f"DROP TABLE IF EXISTS {name}_new")
-        run(f"DROP TABLE IF EXISTS {REBUILDING}")
-    except BaseException:
-        if is_postgresql:
-            with suppress(Exception):
-                run("ROLLBACK")
-        raise
-    if is_postgresql:
-        run("COMMIT")

@@ -16,7 +16,9 @@ from eventstore.storage.clusters import (
     FENCE,
     GALERA,
     GROUP_REPLICATION,
+    LOCKS,
     NOT_READY,
+    SCHEMA,
     Standing,
     Use,
     risk_of_split,
@@ -25,7 +27,7 @@ from eventstore.storage.clusters import (
 from eventstore.storage.factory import backend_for, open_storage
 from eventstore.storage.interface import Append
 from eventstore.storage.mysql.backend import Mysql
-from eventstore.storage.mysql.leases import LOCKS, SCHEMA, cluster_lease
+from eventstore.storage.mysql.leases import cluster_lease
 from eventstore.storage.sql.storage import SqlStorage
 from eventstore.storage.stopped_writers import is_in_cluster, writers_stopped
 from eventstore.testing import append, draft, message
