@@ -246,7 +246,7 @@ ON_MYSQL = (
 
 
 def test_views_and_indexes_of_others_are_not_lost(server: Server) -> None:
-    """They are named before anything is copied; without them the tables are made anew."""
+    """Each is named before anything is copied; without it the tables are made anew."""
     url = server.database(migrated=True)
     with EventStore.open(url) as store:
         store.conversation("chat").append(*map(message, "abcdefgh"))
