@@ -33,6 +33,8 @@ __all__ = [
 class SchemaState(msgspec.Struct, frozen=True):
     """What a database's schema is at, and what an upgrade would do."""
 
+    database: str
+    """Its URL, without secrets."""
     revision: str | None
     """Its revision; None where the database holds no store."""
     latest: str
@@ -61,6 +63,7 @@ def inspect(url: str) -> SchemaState:
     from eventstore.storage.factory import backend_for  # loads SQLAlchemy
     from eventstore.storage.sql.backend import translated
     from eventstore.storage.sql.opening import read_schema
+    from eventstore.storage.urls import shown
 
     backend = backend_for(url)
     found, mark, count, broken_off = read_schema(
@@ -70,7 +73,8 @@ def inspect(url: str) -> SchemaState:
         check(found)
     done = 0 if found is None else REVISIONS.index(found) + 1
     steps = tuple(f"{each}: {STEPS[each]}" for each in REVISIONS[done:])
-    return SchemaState(found, REVISIONS[-1], mark, count, broken_off, steps)
+    name = shown(backend.url)
+    return SchemaState(name, found, REVISIONS[-1], mark, count, broken_off, steps)
 
 
 def move(

@@ -189,7 +189,9 @@ def _refuse_loss(url: str, down: str, *, yes: bool) -> str | None:
     """
     state = inspect(url)
     if state.revision is None:
-        raise NotAStore("the database holds no store: name another, with --url or TOOLLEDGER_URL")
+        raise NotAStore(
+            f"{state.database} holds no store: name another database, with --url or TOOLLEDGER_URL"
+        )
     if down == "base" and state.events and not yes:
         raise ValueError(
             f"this deletes the log with its {plural(state.events, 'event')}: pass --yes to do it"

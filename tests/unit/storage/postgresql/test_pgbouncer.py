@@ -58,6 +58,7 @@ def test_an_upgrade_through_a_pooler_misses_nothing(
     postgresql: PostgreSQL, direct: str, through: str
 ) -> None:
     """Its lock is of one transaction; those of the batches are in other sessions of the server."""
+    postgresql.execute("DROP TRIGGER noted ON toolledger_events", database=direct)
     move(direct, "0001")
 
     def write(words: str) -> None:
