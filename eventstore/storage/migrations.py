@@ -197,9 +197,11 @@ def is_broken_off(connection: Connection) -> bool:
 
 def mark(connection: Connection, *, new: bool) -> None:
     """Mark the database while a migration runs; `new`, if no process can have the store open."""
-    connection.exec_driver_sql(f"CREATE TABLE IF NOT EXISTS {UNDER_WAY} (since INTEGER)")
+    # Group replication takes no rows without a primary key.
+    columns = "since INTEGER PRIMARY KEY"
+    connection.exec_driver_sql(f"CREATE TABLE IF NOT EXISTS {UNDER_WAY} ({columns})")
     if new:
-        connection.exec_driver_sql(f"INSERT INTO {UNDER_WAY} VALUES (0)")
+        connection.exec_driver_sql(f"INSERT IGNORE INTO {UNDER_WAY} VALUES (0)")
 
 
 def is_being_made(connection: Connection) -> bool:
