@@ -238,6 +238,19 @@ ON_MYSQL = (
         "DROP TABLE theirs",
     ),
     (
+        (
+            "ALTER TABLE toolledger_event_ids ADD CONSTRAINT theirs FOREIGN KEY "
+            "(lane, conversation) REFERENCES toolledger_conversations (lane, conversation)"
+        ),
+        "constraint theirs on table toolledger_event_ids",
+        "ALTER TABLE toolledger_event_ids DROP FOREIGN KEY theirs",
+    ),
+    (
+        "CREATE INDEX theirs ON toolledger_events (recorded_at)",
+        "index theirs on table",
+        "DROP INDEX theirs ON toolledger_events",
+    ),
+    (
         "CREATE TRIGGER theirs AFTER INSERT ON toolledger_events FOR EACH ROW SET @seen = 1",
         "trigger theirs on table",
         "DROP TRIGGER theirs",

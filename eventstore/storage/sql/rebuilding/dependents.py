@@ -26,12 +26,16 @@ GROUP BY 1 ORDER BY 1 LIMIT 9"""
 _MYSQL = """\
 SELECT CONCAT('constraint ', constraint_name, ' on table ', table_name)
 FROM information_schema.key_column_usage
-WHERE referenced_table_schema = DATABASE() AND referenced_table_name IN ({names})
+WHERE (referenced_table_schema = DATABASE() AND referenced_table_name IN ({names}))
+OR (table_schema = DATABASE() AND table_name IN ({names}) AND referenced_table_name IS NOT NULL)
+UNION SELECT CONCAT('index ', index_name, ' on table ', table_name)
+FROM information_schema.statistics WHERE table_schema = DATABASE() AND table_name IN ({names})
+AND index_name <> 'PRIMARY' AND index_name NOT LIKE 'toolledger%%'
 UNION SELECT CONCAT('trigger ', trigger_name, ' on table ', event_object_table)
 FROM information_schema.triggers WHERE event_object_schema = DATABASE()
 AND event_object_table IN ({names}) AND trigger_name NOT LIKE 'toolledger%%'
 ORDER BY 1 LIMIT 9"""
-"""Asks for foreign keys and triggers of others; a view has its tables by their names."""
+"""Asks for foreign keys, indexes and triggers of others; a view has its tables by their names."""
 
 
 def refuse_dependents(connection: Connection, names: Iterable[str]) -> None:
