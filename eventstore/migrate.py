@@ -40,7 +40,7 @@ class SchemaState(msgspec.Struct, frozen=True):
     latest: str
     """The revision that this version of the library writes."""
     epoch: str | None
-    """The mark that distinguishes the store from every other; None where there is none."""
+    """The mark of the store, which no other store has; None without a store."""
     events: int
     """How many events there are."""
     is_broken_off: bool

@@ -49,6 +49,9 @@ REBUILDING = "toolledger_rebuild"
 REVISIONS = ("0001", "0002", "0003", "0004")
 """Every revision of the schema, oldest first; the last is the one this library writes."""
 
+WITH_ARCHIVES = REVISIONS[REVISIONS.index("0003") :]
+"""The revisions that know of archived conversations."""
+
 STEPS = {
     "0001": "creates the tables",
     "0002": "copies all events into a new table, with chained digests; on a server others go on "
@@ -138,7 +141,7 @@ def refuse_upwards(found: str | None, to: str) -> None:
     """Refuse a way back that would lead to a later revision.
 
     Raises:
-        ValueError: the schema is older, or there is none.
+        ValueError: the schema is older than `to`, or the database holds no store.
     """
     if found is None or found < to:
         raise ValueError(
@@ -157,7 +160,7 @@ def refuse_archived(connection: Connection, to: str) -> None:
     """
     from sqlalchemy import inspect  # when a migration is asked for
 
-    if to in REVISIONS[2:] or not inspect(connection).has_table("toolledger_archives"):
+    if to in WITH_ARCHIVES or not inspect(connection).has_table("toolledger_archives"):
         return
     archived = connection.exec_driver_sql("SELECT COUNT(*) FROM toolledger_archives").scalar()
     if archived:
@@ -168,14 +171,14 @@ def refuse_archived(connection: Connection, to: str) -> None:
 
 
 def epoch(connection: Connection) -> str | None:
-    """Return the mark that distinguishes the store from every other; None where it has none."""
+    """Return the mark of the store, which no other store has; None without a store."""
     from sqlalchemy import inspect  # when a migration is asked for
 
     if not inspect(connection).has_table("toolledger_store"):
         return None
-    found = connection.exec_driver_sql("SELECT epoch FROM toolledger_store ORDER BY id")
-    marks = [str(mark) for (mark,) in found]
-    return marks[0] if marks else None
+    asked = "SELECT epoch FROM toolledger_store ORDER BY id LIMIT 1"
+    found = connection.exec_driver_sql(asked).scalar()
+    return None if found is None else str(found)
 
 
 def events(connection: Connection) -> int:

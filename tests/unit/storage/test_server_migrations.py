@@ -337,24 +337,24 @@ def waits_for_lock(server: Server, url: str) -> bool:
 @pytest.mark.parametrize("begin", ["0001", "0002"])
 def test_readers_do_not_wait_behind_an_upgrade(server: Server, url: str, begin: str) -> None:
     """An upgrade that waits for a long transaction gives way to those that came after it."""
-    reads_beside(server, url, begin, "events")
+    reads_beside(server, url, begin, "SELECT position FROM toolledger_events")
 
 
 @pytest.mark.parametrize("begin", ["0001", "0002"])
 def test_readers_do_not_wait_where_counters_are_in_use(postgresql: PostgreSQL, begin: str) -> None:
     """No lock of the events is kept while that of the counters is waited for."""
-    reads_beside(postgresql, postgresql.database(), begin, "lanes")
+    reads_beside(postgresql, postgresql.database(), begin, "SELECT * FROM toolledger_lanes")
 
 
-def reads_beside(server: Server, url: str, begin: str, used: str) -> None:
-    """Read while an upgrade waits for a transaction that has read a table."""
+def reads_beside(server: Server, url: str, begin: str, first_read: str) -> None:
+    """Read events while an upgrade waits for a transaction that has read something before."""
     ids = [salted(url)]
     move(url, begin)
     read = "SELECT position FROM toolledger_events"
     with ThreadPoolExecutor(1) as pool:
         with server.connected(url) as sitting:
             sitting.exec_driver_sql("BEGIN")
-            sitting.exec_driver_sql(f"SELECT * FROM toolledger_{used}").fetchall()  # noqa: S608 - our own name
+            sitting.exec_driver_sql(first_read).fetchall()
             moved = pool.submit(move, url)
             patience = time.monotonic() + 60
             while not waits_for_lock(server, url):

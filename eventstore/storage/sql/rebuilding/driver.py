@@ -154,9 +154,9 @@ class _Run:
     def _give_up(self, names: Iterable[str]) -> None:
         """Remove what there is of this run, while the lock of the schema is held.
 
-        A connection that a Ctrl-C has struck serves no more.
+        The connection of the batches may be unusable: Ctrl-C in a statement ends it.
         """
-        self.connection.exec_driver_sql("SELECT 1")
+        self.connection.exec_driver_sql("SELECT 1")  # raises where that with the lock is lost
         with beside(self.connection) as other:
             swept(other, names)
 
